@@ -21,7 +21,8 @@ from solspace.theory.thresholds import thresholds
 def curve(task: Task) -> Found:
     """Return overlaps and v(p) around fair samples of the target, and where a gap begins."""
     found = franz_parisi(Target.from_dict(task.values["target"]), task.values["alpha"])
-    return {"gap": found.gap, "free_overlap": found.free_overlap}, {"overlaps": found.overlaps, "values": found.values}
+    arrays = {name: getattr(found, name) for name in ("overlaps", "values", "stable")}
+    return {"gap": found.gap, "free_overlap": found.free_overlap}, arrays
 
 
 def gap_load(task: Task) -> Found:

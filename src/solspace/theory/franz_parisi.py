@@ -504,7 +504,8 @@ def franz_parisi(
     probe : Target, optional
         Measure of the solutions around it; by default all that meet the constraints of `reference`, counted once each.
     overlaps : array_like, optional
-        (j,) overlaps with the sample, between -1 and 1; by default 30, from the one of typical solutions to nearly 1.
+        (j,) overlaps with the sample, between -1 and 1; by default 30, from the one of typical solutions to nearly 1, or to the
+        end of the curve.
 
     Returns
     -------
@@ -550,6 +551,8 @@ def franz_parisi(
             )
     points = curve.along(1 - wanted)
     solved = np.array([point.solved for point in points], dtype=bool)
+    if overlaps is None:  # up to where the curve ends
+        points, wanted, solved = [point for point in points if point.solved], wanted[solved], solved[solved]
     if not solved.all():
         lost = np.abs(wanted[~solved] - (1 - curve.start.distance)).argmin()
         warnings.warn(

@@ -15,24 +15,26 @@ from solspace.plots import style, sweeps
 from solspace.plots.geometry import DISTANCE
 from solspace.system.plain import Values
 
+CLOSE = 0.025  # distances of the lower row
+
 
 def local_entropy(results: Results, targets: Mapping[str, Target], loads: Sequence[float], heading: str) -> Picture:
-    drawing, axes = style.panels(len(loads), width=3.9, height=3.6)
+    drawing, axes = style.panels(len(loads), width=3.9, height=3.0, rows=2)
     table: list[Values] = []
-    for ax, load in zip(axes, loads):
-        inset = ax.inset_axes((0.12, 0.57, 0.42, 0.4))
+    for (top, bottom), load in zip(axes.T, loads):
         for colour, (label, target) in zip(style.SERIES, targets.items()):
-            table += _around(results, target, load, (ax, inset), colour, label)
-        ax.axhline(0, color=style.GREY, lw=0.8, ls="--")
-        inset.axhline(0, color=style.GREY, lw=0.8, ls="--")
-        inset.set(xlim=(0, 0.006), ylim=(-0.004, 0.022))
-        inset.tick_params(labelsize=6)
-        ax.set(xlabel=DISTANCE, title=f"α = {load:g}", xlim=(0, None), ylim=(-0.01, None))
-    axes[0].set_ylabel("log number of solutions / $n$")
-    axes[0].legend(loc="lower right", fontsize=7.5)
+            table += _around(results, target, load, (top, bottom), colour, label)
+        top.set(title=f"α = {load:g}", xlim=(0, None), ylim=(-0.015, None))
+        bottom.set(xlabel=DISTANCE, xlim=(0, CLOSE), ylim=(-0.015, 0.07))
+        for ax in (top, bottom):
+            ax.axhline(0, color=style.GREY, lw=0.8, ls="--")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("log number of solutions / $n$")
+    axes[0, 0].legend(loc="lower right", fontsize=8)
     done = {(row.task["n"], row.task["n_samples"]) for row in results.rows(kind="local-entropy")}
-    note = "; ".join(f"points: N = {n}, {k} samples each by ASL, bars over instances" for n, k in sorted(done))
-    return Picture(drawing, table, heading, f"lines: theory around a fair sample; {note}; insets: small distances")
+    points = "; ".join(f"points: N = {n}, {k} samples each by ASL, bars over instances" for n, k in sorted(done))
+    note = f"lines: theory, dotted where replica symmetry is unstable; {points}; below: small distances"
+    return Picture(drawing, table, heading, note)
 
 
 def _around(
@@ -45,8 +47,10 @@ def _around(
         {"alpha": load, "around": label, "source": "theory", "overlap": p, "value": v, "error": None}
         for p, v in zip(overlaps.tolist(), values.tolist())
     ]
+    stable = theory.arrays["stable"]
     for ax in axes:
-        ax.plot((1 - overlaps) / 2, values, color=colour, lw=1.3, label=label)
+        ax.plot((1 - overlaps) / 2, np.where(stable, values, np.nan), color=colour, lw=1.3, label=label)
+        ax.plot((1 - overlaps) / 2, np.where(stable, np.nan, values), color=colour, lw=1.3, ls=":")
     rows = [row for row in rows_of(results, own, "local-entropy", arrays=True) if row.task["alpha"] == load]
     means = [np.nanmean(row.arrays["values"], axis=0) for row in rows if len(row.arrays["values"])]
     if means:
