@@ -30,7 +30,9 @@ def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"asl": load, "dat": load, "dynamical": None, "condensation": 1.1 * load,
                 "zero_entropy": 1.5 * load, "capacity": 2 * load}, {}  # fmt: skip
     if values["kind"] == "overlap-gap":
-        return dict.fromkeys(("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity", "overlap_gap"), 0.7), {}
+        return dict.fromkeys(
+            ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity", "overlap_gap"), 0.7
+        ), {}
     if values["kind"] == "franz-parisi":
         p = np.linspace(0.3, 0.99, 30)
         return {"gap": None, "free_overlap": 0.3}, {"overlaps": p, "values": 1 - p, "stable": p < 0.9}

@@ -355,7 +355,7 @@ class Curve:
 
     def depth(self) -> float:
         """Return the least v(p), as a share of its value without constraints; negative where a gap separates w* from the rest."""
-        trail = self.along(np.geomspace(self.start.distance, NEAREST, 60)[1:])
+        trail = self.along(np.geomspace(self.start.distance, 10 * NEAREST, 40)[1:])
         shares = [_share(point) for point in trail if point.solved]
         least = int(np.argmin(shares))
         if least in (0, len(shares) - 1):
