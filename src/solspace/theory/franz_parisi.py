@@ -361,7 +361,7 @@ class Curve:
         if least in (0, len(shares) - 1):
             return shares[least]
         low, high = np.log(trail[least + 1].distance), np.log(trail[least - 1].distance)
-        options = {"xatol": 1e-5}
+        options = {"xatol": 1e-3}
         found = minimize_scalar(
             lambda x: _share(self._next([trail[least]], np.exp(x))),
             bounds=(low, high),
