@@ -69,7 +69,7 @@ def overlap_gap(results: Results, heading: str) -> Picture:
     names = ("temperature", "asl", "dynamical", "condensation", "zero_entropy", "capacity", "overlap_gap")
     rows = sorted(results.rows(kind="overlap-gap"), key=lambda row: row.task["target"]["temperature"])
     table = [line(row, *names) for row in rows]
-    drawing, ax = style.panels(1)
+    drawing, ax = style.panels(1, width=7.4)
     lines = columns(table, *names)
     heats = lines.pop("temperature")
     looks = {
@@ -85,7 +85,7 @@ def overlap_gap(results: Results, heading: str) -> Picture:
     ended = lines["overlap_gap"] > lines["zero_entropy"]
     ax.fill_between(heats, lines["zero_entropy"], lines["capacity"], color="0.93", lw=0, where=ended)
     ax.set(xlabel="temperature $T$", ylabel=r"load $\alpha$")
-    ax.legend(loc="lower right", fontsize=8)
+    drawing.legend(loc="outside right upper", fontsize=8)
     return Picture(
         drawing, table, heading, "grey: loads beyond the last typical samples, where the curve is a continuation"
     )
