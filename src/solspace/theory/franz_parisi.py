@@ -401,7 +401,7 @@ class FranzParisi(Record):
     converged : ndarray of bool
         (j,), whether the equations were solved.
     free_overlap, free_value : float
-        p and v without a field, where v is largest: typical solutions, which do not know of the sample.
+        p and v without a field, where v is largest: typical solutions, independent of the sample.
     accuracy : float
         Largest relative error of the integrals.
 
