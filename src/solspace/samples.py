@@ -226,7 +226,7 @@ class Samples:
         ----------
         prediction : Prediction or False, optional
             Theory, whose overlap r of independent samples is the plateau of chains that travel freely; by default that of random
-            patterns at this load. False for none.
+            patterns at this load, where there is a theory. False for none.
 
         Returns
         -------

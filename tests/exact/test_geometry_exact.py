@@ -20,7 +20,7 @@ LARGEST_MEDIAN = 0.012  # of |v - exact v| over all points; 0.0039 at n = 19 and
 
 def exact_curve(problem, weights, overlaps):
     """Return min over γ of log Σ_w exp(γ⟨w, w*⟩)/n - γ p over the solutions w."""
-    law = problem.with_target(UNIFORM.replace(margin=problem.target.margin)).enumerate()
+    law = problem.with_target(UNIFORM.replace(margin=problem.target.margin, prior=problem.target.prior)).enumerate()
     products = law.weights @ weights
     curve = []
     for p in overlaps:
@@ -58,6 +58,18 @@ def test_planted_errors_are_found():
     assert median_error(0.0, count=ss.Target(temperature=1.0)) > LARGEST_MEDIAN
     assert median_error(0.2, count=UNIFORM.replace(margin=0.1)) > LARGEST_MEDIAN
     assert median_error(0.0, shift=0.05) > LARGEST_MEDIAN
+
+
+@pytest.mark.parametrize("prior", ["ternary", "levels(-3,-1,1,3)"])
+def test_levels_are_counted_too(prior):
+    errors, uniform = [], ss.Target(prior, "uniform")
+    for seed in range(6):
+        problem = ss.Perceptron.random(9, 0.34, uniform, patterns="gaussian", rng=200 + seed)
+        weights = problem.enumerate().sample(1, rng=seed).astype(float)
+        reach = np.abs(weights).sum() / 9 * max(uniform.prior.values)
+        overlaps = reach * np.array([0.3, 0.6])
+        errors.append(local_entropy(problem, weights, overlaps).values[0] - exact_curve(problem, weights[0], overlaps))
+    assert np.median(np.abs(errors)) < LARGEST_MEDIAN
 
 
 def best_way(problem, first, last):

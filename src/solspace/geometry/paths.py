@@ -8,6 +8,7 @@ circle every stability is a cosine, and its least value is known.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -282,7 +283,8 @@ def displacement(samples: Samples, prediction: Prediction | bool | None = None) 
     overlaps = np.stack([own @ own[0] for own in chains.astype(float)]) / samples.n
     sweeps = np.asarray(info.draw_sweep)
     if prediction is None:
-        prediction = predict(samples.target, samples.m / samples.n)
+        with suppress(ValueError, NotImplementedError):  # no theory of these weights, or no solution at this load
+            prediction = predict(samples.target, samples.m / samples.n)
     return Displacement(
         sweeps - sweeps[0], overlaps, prediction.overlap if isinstance(prediction, Prediction) else None
     )
