@@ -38,6 +38,18 @@ def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
         load = 1.5 - values["target"]["margin"]
         return {"asl": load, "dat": load, "dynamical": None, "condensation": 1.1 * load,
                 "zero_entropy": 1.5 * load, "capacity": 2 * load}, {}  # fmt: skip
+    if values["kind"] == "overlap-gap":
+        return dict.fromkeys(
+            ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity", "overlap_gap"), 0.7
+        ), {}
+    if values["kind"] == "franz-parisi":
+        p = np.linspace(0.3, 0.99, 30)
+        return {"gap": None, "free_overlap": 0.3}, {"overlaps": p, "values": 1 - p, "stable": p < 0.9}
+    if values["kind"] == "local-entropy":
+        p = np.array(values["overlaps"])
+        return {"solved": 4}, {"overlaps": p, "values": np.tile(1 - p, (4, 1))}
+    if values["kind"] == "barriers":
+        return {"solved": 4, "worst": 1.5, "share": 0.5, "overlap": 0.6}, {"barriers": np.arange(6)}
     if values["kind"] == "free-entropy":
         count, q = len(values["times"]), np.linspace(0.5, 1, 50)
         maxima = [[[0.6, 0.1], [1.0, 0.2]]] * count

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from solspace.diagnostics.calibrate import calibrate as calibrate
     from solspace.experiments.runner import sweep as sweep
     from solspace.experiments.spec import Spec as Spec
+    from solspace.geometry.local_entropy import local_entropy as local_entropy
+    from solspace.geometry.paths import barrier as barrier
     from solspace.measure import potentials as potentials
     from solspace.measure import priors as priors
     from solspace.measure.target import Target as Target
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from solspace.samplers.solving.solve import solve as solve
     from solspace.samples import Samples as Samples
     from solspace.theory.design import design as design
+    from solspace.theory.franz_parisi import franz_parisi as franz_parisi
     from solspace.theory.phases import phase_diagram as phase_diagram
     from solspace.theory.phases import sampling_map as sampling_map
     from solspace.theory.prediction import Prediction as Prediction
@@ -53,12 +56,15 @@ _HOME = {
     "Target": "measure.target",
     "amp": "samplers.marginals.amp",
     "anneal": "samplers.annealing.anneal",
+    "barrier": "geometry.paths",
     "calibrate": "diagnostics.calibrate",
     "count": "counting.count",
     "data": "data",
     "design": "theory.design",
     "diagnose": "diagnostics",
     "ep": "samplers.marginals.ep",
+    "franz_parisi": "theory.franz_parisi",
+    "local_entropy": "geometry.local_entropy",
     "localize": "samplers.localization.localize",
     "phase_diagram": "theory.phases",
     "plots": "plots",

@@ -22,6 +22,7 @@ from solspace.system.files import Damaged, read_npz, replacing
 from solspace.system.plain import html_table
 
 if TYPE_CHECKING:
+    from solspace.geometry.paths import Displacement
     from solspace.theory.prediction import Prediction
 
 FORMAT = 2  # version of the files
@@ -217,6 +218,37 @@ class Samples:
             (k(k-1)/2,).
         """
         return pair_products(self.weights) / self.n
+
+    def displacement(self, prediction: Prediction | bool | None = None) -> Displacement:
+        """Return how far annealed chains travel: the overlap of their draws with their first one, against sweeps.
+
+        Parameters
+        ----------
+        prediction : Prediction or False, optional
+            Theory, whose overlap r of independent samples is the plateau of chains that travel freely; by default that of random
+            patterns at this load, where there is a theory. False for none.
+
+        Returns
+        -------
+        Displacement
+            `sweeps` (draws,), `overlaps` (chains, draws), `plateau`.
+
+        Raises
+        ------
+        ValueError
+            If the samples are not whole chains with several draws, as of `anneal(problem, n_extra=100)`.
+
+        Examples
+        --------
+        >>> import solspace as ss
+        >>> problem = ss.Perceptron.random(n=101, alpha=0.3, rng=0)
+        >>> moved = ss.anneal(problem, 4, n_extra=20, rng=1).displacement()
+        >>> moved.overlaps.shape, int(moved.sweeps[-1])
+        ((4, 2), 10)
+        """
+        from solspace.geometry.paths import displacement
+
+        return displacement(self, prediction)
 
     def plot(
         self,

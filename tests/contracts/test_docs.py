@@ -150,7 +150,9 @@ def test_the_glossary_names_what_is_there():
     problem = ss.Perceptron.random(n=7, alpha=0.4, rng=0)
     homes = {"ss": ss, "problem": problem, "samples": ss.anneal(problem, 1, 2, rng=0), "target": problem.target,
              "prediction": ss.predict(problem.target, 0.4), "report": Report(1, 1, None, "")}  # fmt: skip
-    homes["thresholds"] = types.SimpleNamespace(**dict.fromkeys(("dat", "dynamical", "condensation", "capacity")))
+    homes["thresholds"] = types.SimpleNamespace(
+        **dict.fromkeys(("dat", "dynamical", "condensation", "capacity", "overlap_gap"))
+    )
     found = re.findall(rf"`({'|'.join(homes)})\.(\w+)", text)
     assert len(found) > 30
     assert not [f"{home}.{name}" for home, name in found if not hasattr(homes[home], name)]

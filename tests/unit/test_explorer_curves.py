@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.explorer.curves import FACTS, columns, curves, loads, path, thresholds
+from solspace.explorer.curves import FACTS, columns, curves, loads, nearby, path, thresholds
 from solspace.explorer.runs import overlap_bars, sample, stability_bars
 from solspace.explorer.settings import Settings, program
 
@@ -124,3 +124,10 @@ def test_bars_never_straddle_the_margin(rng):
     bars = stability_bars(values, ss.Perceptron.random(n=101, alpha=0.2, rng=0))
     assert np.abs(bars["left"]).min() < 1e-12
     assert (bars["top"][bars["right"] <= 1e-12] == 0).all()
+
+
+def test_the_curve_around_a_sample_is_that_of_theory_and_empty_where_there_is_none():
+    drawn, found = nearby(ss.Target().to_json(), 0.4), ss.franz_parisi(ss.Target(), 0.4)
+    np.testing.assert_array_equal(drawn["v"], found.values)
+    np.testing.assert_array_equal(drawn["d"], found.distances)
+    assert not len(nearby(ss.Target("ternary").to_json(), 0.4)["v"])

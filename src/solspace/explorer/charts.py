@@ -15,12 +15,13 @@ from solspace.system.plain import Values
 
 # colours of the regimes: one maximum; a second one, lower; a second one, higher
 REGIME = {"green": "#2f9e5f", "yellow": "#e0a800", "red": "#d63a32"}
-# data of a run; "lines" are those of the t–α diagram, all others those of theory at one (target, α, t)
+# data of a run; "lines" are those of the t–α diagram, "around" that of `nearby`, all others those of theory at one (target, α, t)
 RUN = ("bars", "pairs", "seen", "energy", "missed")
 T_RANGE = (1e-3, 30.0)  # times shown on logarithmic axes
 TITLES = {
     "free_entropy": "Free entropy φₜ(q): samples sit at its highest maximum",
     "localization": "F(q): the time at which overlap q is stationary",
+    "nearby": "Solutions around a fair sample: log of their number (volume) per weight",
     "path": "Overlap q(t) along localization",
     "stabilities": "Stabilities P(s) of fair samples",
     "diagram": "One maximum (green), a second one (yellow), a higher one (red), replica symmetry broken (grey)",
@@ -31,6 +32,7 @@ TITLES = {
 AXES: dict[str, tuple[str, str, str, Values]] = {
     "free_entropy": ("overlap q", "φₜ(q) − φₜ(r)", "bottom_left", {"y_range": (-1, 1)}),
     "localization": ("overlap q", "time t", "top_left", {"y_range": (0, 1)}),
+    "nearby": ("distance d from the sample", "v", "", {}),
     "path": ("time t", "overlap q", "bottom_right", {"x_axis_type": "log", "x_range": T_RANGE, "y_range": (0, 1.03)}),
     "stabilities": ("stability s", "density", "top_right", {}),
     "diagram": ("load α", "time t", "", {"y_axis_type": "log", "x_range": (0, 1), "y_range": T_RANGE}),
@@ -79,6 +81,9 @@ GLYPHS = {
     "localization": [
         Glyph("line", "f", "q rising", _line("maximum of φₜ"), {"q": "overlap q", "rising": "maximum at t"}),
         Glyph("line", "f", "q falling", _line("minimum", "dotted"), {"q": "overlap q", "falling": "minimum at t"}),
+    ],
+    "nearby": [
+        Glyph("line", "around", "d v", {"name": "theory", "line_width": 2}, {"d": "distance d", "v": "v"}),
     ],
     "path": [
         Glyph("line", "low", "t q", _line("theory, low start"), {"t": "time t", "q": "overlap q"}),
@@ -132,14 +137,15 @@ class Charts:
         )
         self.figures["free_entropy"].yaxis.formatter = models.BasicTickFormatter(power_limit_low=-4)
         self.figures["stabilities"].y_range.start = 0
-        self.clock, self.margin, self.frontier = (
+        self.clock, self.margin, self.frontier, self.none = (
             models.Span(dimension=dimension, line_dash="dashed", line_width=width)
-            for dimension, width in (("width", 1.5), ("height", 1.0), ("height", 1.5))
+            for dimension, width in (("width", 1.5), ("height", 1.0), ("height", 1.5), ("width", 1.0))
         )
+        self.none.location = 0
         self.unstable = models.BoxAnnotation(
             left=0, fill_color="#808080", fill_alpha=0.35, line_color=None, visible=False
         )
-        marks = {"localization": self.clock, "stabilities": self.margin, "diagram": self.frontier}
+        marks = {"localization": self.clock, "stabilities": self.margin, "diagram": self.frontier, "nearby": self.none}
         for name, mark in (*marks.items(), ("diagram", self.unstable)):
             self.figures[name].add_layout(mark)
         self.clear_run()
@@ -166,7 +172,7 @@ class Charts:
     def show_curves(self, curves: Values | None) -> None:
         """Show the curves of theory at one (target, α, t); none where theory has none."""
         if curves is None:
-            self._clear(*(name for name in self.data if name not in (*RUN, "lines")))
+            self._clear(*(name for name in self.data if name not in (*RUN, "lines", "around")))
             return
         colour, tops, q = REGIME[curves["regime"]], curves["tops"], [top["q"] for top in curves["tops"]]
         time, colours = max(curves["time"], T_RANGE[0]), [colour] * len(tops)
@@ -190,6 +196,10 @@ class Charts:
         for name, (start, end) in {"free_entropy": curves["phi_range"], "localization": curves["f_range"]}.items():
             self.figures[name].y_range.update(start=start, end=end)
         self.figures["path"].y_range.start = max(0.0, curves["overlap"] - 0.08)
+
+    def show_nearby(self, curve: Values | None) -> None:
+        """Show how many solutions lie around a fair sample; None while that is not known."""
+        self._fill(around=curve or {"d": [], "v": []})
 
     def show_diagram(self, diagram: Diagram | None) -> None:
         """Show the lines of the t–α diagram that are known so far, none for another target."""

@@ -88,6 +88,14 @@ def curves(target: str, alpha: float, time: float) -> Values:
     }
 
 
+def nearby(target: str, alpha: float) -> Values:
+    """Return v(d), the log number of solutions at distance d from a fair sample, up to the end of its curve; or no points."""
+    with suppress(ValueError, NotImplementedError):
+        found = ss.franz_parisi(Target.from_json(target), alpha)
+        return {"d": found.distances, "v": found.values}
+    return {"d": np.array([]), "v": np.array([])}
+
+
 def columns(target: str, alphas: Sequence[float]) -> Values:
     """Return the times at which a second maximum appears, takes over and is alone, at some loads.
 

@@ -25,7 +25,7 @@ from bokeh.events import Tap
 
 from solspace.explorer.charts import TITLES, Charts
 from solspace.explorer.controls import STYLES, Field, Scale, Select, html_pane, scales
-from solspace.explorer.curves import Diagram, curves, diagrams, numbers, verdict
+from solspace.explorer.curves import Diagram, curves, diagrams, nearby, numbers, verdict
 from solspace.explorer.runs import MAX_BYTES
 from solspace.explorer.sample_card import SampleCard
 from solspace.explorer.settings import Settings, with_parameters
@@ -68,6 +68,7 @@ class Page:
         self._show_parameters()
         self._set_theme()
         self._follow("curves", self._compute_curves())
+        self._follow("nearby", self._compute_nearby())
         self._new_target()
         self.sample.settings_changed()
 
@@ -188,6 +189,8 @@ class Page:
             self._set_theme()
         elif name in (*_TARGET, "alpha", "time"):
             self._follow("curves", self._compute_curves())
+            if name != "time":
+                self._follow("nearby", self._compute_nearby())
             if self.settings.target != before.target:
                 self._new_target()
         self.sample.settings_changed()
@@ -216,6 +219,15 @@ class Page:
         self.facts, self.failure = facts, failure
         self.charts.show_curves(facts)
         self._show_summary()
+
+    async def _compute_nearby(self) -> None:
+        s = self.settings
+        self.schedule(self.charts.show_nearby, None)
+        await asyncio.sleep(REST)  # as the diagram
+        with suppress(Failure):
+            found = await self.service.background.ask(nearby, s.target.to_json(), s.alpha)
+            if (s.target, s.alpha) == (self.settings.target, self.settings.alpha):
+                self.schedule(self.charts.show_nearby, found)
 
     def _show_summary(self) -> None:
         if self.facts is None and not self.failure:

@@ -35,13 +35,17 @@ _MARGINS = (-6.0, -4.0, -2.5, -2.0, -1.0, -0.5, -0.1, -0.01)
 _STARTS = (6.176, 4.991, 3.475, 2.704, 1.424, 0.979, 0.749, 0.69), (-10.0, -6.9, -2.27, -1.01, 0.686, 1.775, 4.46, 9.0)
 
 
-def _intervals(target: Target) -> tuple[tuple[float, float], ...]:
+def _runs(target: Target) -> tuple[tuple[float, float], ...]:
     edges = np.unique([0.0, *target.potential.breakpoints])
     middle = np.concatenate([edges[:1] - 1, (edges[1:] + edges[:-1]) / 2, edges[-1:] + 1])
     missed = np.concatenate([[True], target.potential.violated(middle), [True]])
     change = np.flatnonzero(np.diff(missed))
     ends = (np.array([-np.inf, *edges, np.inf])[change] + target.margin).tolist()
-    runs = tuple(zip(ends[::2], ends[1::2]))
+    return tuple(zip(ends[::2], ends[1::2]))
+
+
+def _intervals(target: Target) -> tuple[tuple[float, float], ...]:
+    runs = _runs(target)
     # patterns have no preferred sign: an interval and its mirror image are equally hard
     return tuple((low, high) if low + high >= 0 else (-high, -low) for low, high in runs) if len(runs) == 1 else runs
 
@@ -73,12 +77,25 @@ def capacity(target: Target) -> float | None:
 
 @lru_cache(maxsize=1024)
 def _discrete(prior: Prior, runs: tuple[tuple[float, float], ...]) -> float | None:
-    if len(runs) != 1:
-        return Branch(Target(prior, _Union(runs), np.inf)).zero_entropy
+    return Branch(_uniform(prior, runs)).zero_entropy
+
+
+def counting(target: Target) -> Target:
+    """Return the uniform measure on the weights that meet the constraints of `target`.
+
+    >>> str(counting(Target(temperature=0.3, margin=0.1))), str(counting(Target(potential="log_band(1)")))
+    ('binary weights, uniform potential, margin 0.1', 'binary weights, band(1) potential, margin 0')
+    """
+    return _uniform(target.prior, _runs(target))
+
+
+def _uniform(prior: Prior, runs: tuple[tuple[float, float], ...]) -> Target:
     low, high = runs[0]
-    if np.isinf(high):
-        return Branch(Target(prior, Uniform(), np.inf, low)).zero_entropy
-    return Branch(Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)).zero_entropy
+    if len(runs) == 1 and np.isfinite(low) and np.isinf(high):
+        return Target(prior, Uniform(), np.inf, low)
+    if len(runs) == 1 and np.isfinite([low, high]).all():
+        return Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)
+    return Target(prior, _Union(runs), np.inf)
 
 
 def _any_norm(runs: tuple[tuple[float, float], ...]) -> float | None:

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Literal, overload
 
 import numpy as np
@@ -19,10 +20,11 @@ from solspace.measure import Target
 from solspace.measure.priors import Gaussian
 from solspace.numerics.roots import root_between
 from solspace.system.checks import one_of
-from solspace.system.plain import Record, html_table
+from solspace.system.plain import Record, Values, html_table
 from solspace.theory import planted_thresholds
 from solspace.theory.branch import Branch
 from solspace.theory.capacity import capacity, gardner, one_step
+from solspace.theory.franz_parisi import overlap_gap
 from solspace.theory.planted_thresholds import PlantedThresholds
 from solspace.theory.prediction import ENSEMBLES
 from solspace.theory.reference import Equilibrium
@@ -74,6 +76,24 @@ class Thresholds(Record):
     capacity_1rsb: float | None = None
     cusp_overlap: float | None = None
     cusp_time: float | None = None
+
+    @cached_property
+    def overlap_gap(self) -> float | None:
+        """The load at which a gap opens around fair samples: no solution lies at some distances from them, but further off.
+
+        By the replica-symmetric `franz_parisi`, at loads up to `capacity`, whether or not the measure still has typical samples
+        there (`zero_entropy`). 0 where samples are isolated at every load; None where there is no gap, for soft potentials, and
+        for weights that are not discrete. Computed at first use, in seconds.
+
+        Examples
+        --------
+        >>> thresholds(Target(potential="uniform")).overlap_gap
+        0.0
+        """
+        return overlap_gap(self.target)
+
+    def _values(self) -> Values:
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"target": self.target.to_dict()}
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the thresholds as rows of a table.

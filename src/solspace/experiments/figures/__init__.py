@@ -47,8 +47,14 @@ class Content(NamedTuple):
 
 
 def drawn_by(name: str, *arguments: Any, **options: Any) -> Callable[[Results], Picture]:
-    """Return a function of `pictures` with these arguments after the results; it loads Matplotlib when it is called."""
-    return lambda results: getattr(import_module(f"{__name__}.pictures"), name)(results, *arguments, **options)
+    """Return a function of `pictures`, or of the module before a colon, with these arguments after the results.
+
+    It loads Matplotlib when it is called.
+    """
+    module, _, function = name.rpartition(":")
+    return lambda results: getattr(import_module(f"{__name__}.{module or 'pictures'}"), function)(
+        results, *arguments, **options
+    )
 
 
 @dataclass(frozen=True)
@@ -146,5 +152,5 @@ def at_temperature(temperature: float, margin: float) -> str:
     return f"T = {temperature:g}, κ = {signed(margin)}"
 
 
-for _module in ("random_patterns", "teachers", "counts", "images"):  # each registers its figures
+for _module in ("random_patterns", "teachers", "counts", "geometry", "images"):  # each registers its figures
     import_module(f"{__name__}.{_module}")
