@@ -8,13 +8,13 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from solspace.cli import VERBS, make_app
+from solspace.cli import NAMES, make_app
 
 
 def commands() -> dict[str, Any]:
     """Return the command of each verb."""
     group: Any = typer.main.get_command(make_app())
-    return {verb: group.resolve_command(None, [verb])[1] for verb in VERBS}
+    return {verb: group.resolve_command(None, [verb])[1] for verb in NAMES}
 
 
 def invoke(*words: str) -> Any:

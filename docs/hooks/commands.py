@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from mkdocs.structure.files import File, Files
 
-from solspace.cli import VERBS, make_app
+from solspace.cli import NAMES, make_app
 
 START = """# Command line
 
@@ -30,7 +30,7 @@ def on_files(files: Files, config: Any, **_: Any) -> Files:
 def page() -> str:
     """Return the page in Markdown."""
     group: Any = typer.main.get_command(make_app())
-    return START + "\n".join(line for name in VERBS for line in _section(name, group.resolve_command(None, [name])[1]))
+    return START + "\n".join(line for name in NAMES for line in _section(name, group.resolve_command(None, [name])[1]))
 
 
 def _section(name: str, command: Any) -> Iterator[str]:

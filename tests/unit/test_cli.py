@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -484,3 +485,18 @@ def test_levels_are_enumerated(tmp_path, monkeypatch):
     done = invoke("sample", "--sampler", "exact", "--prior", "ternary", "--n", "15")
     assert done.exit_code == 2
     assert "at most 12" in done.stderr
+
+
+def test_doctor_reports_versions_device_and_what_extras_lack(monkeypatch, tmp_path):
+    monkeypatch.setenv("SOLSPACE_DATA", str(tmp_path))
+    done = invoke("doctor", "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["versions"]["solspace"] == ss.__version__
+    assert report["versions"]["numpy"] == np.__version__
+    assert report["machine"]["cores"] >= 1
+    assert report["extras"]["gpu"] == ([] if find_spec("cupy") else ["cupy-cuda12x"])
+    assert report["data"]["digits"] == "scikit-learn"
+    shown = invoke("doctor")
+    assert shown.exit_code == 0
+    assert "solspace[gpu]" in shown.stdout or find_spec("cupy")

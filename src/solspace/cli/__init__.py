@@ -20,17 +20,27 @@ from typer.core import TyperCommand, TyperGroup
 from solspace._version import __version__
 
 VERBS = {
-    "sample": "Draw fair samples of a perceptron's solution space.",
-    "solve": "Find any solutions, as far as methods reach.",
-    "count": "Count solutions, with an interval.",
-    "predict": "Predict order parameters, thresholds and regimes by replica theory.",
-    "phase": "Draw the t–α diagram, or the map of thresholds over margins or widths.",
-    "reproduce": "Make a figure of the paper, or all of them.",
-    "sweep": "Run a grid of random problems and samplers into a store.",
-    "data": "Show which image data sets are found and where.",
-    "explore": "Open the interactive page.",
-    "bench": "Time samplers and theory beside other tools.",
-}
+    "Problems and data": {
+        "sample": "Draw fair samples of a perceptron's solution space.",
+        "solve": "Find any solutions, as far as methods reach.",
+        "count": "Count solutions, with an interval.",
+    },
+    "Theory": {
+        "predict": "Predict order parameters, thresholds and regimes by replica theory.",
+        "phase": "Draw the t–α diagram, or the map of thresholds over margins or widths.",
+    },
+    "Figures and sweeps": {
+        "reproduce": "Make a figure of the paper, or all of them.",
+        "sweep": "Run a grid of random problems and samplers into a store.",
+        "explore": "Open the interactive page.",
+    },
+    "This machine": {
+        "data": "Show which image data sets are found and where.",
+        "doctor": "Show versions, device, caches, data sets and missing packages.",
+        "bench": "Time samplers and theory beside other tools.",
+    },
+}  # by task
+NAMES = [verb for verbs in VERBS.values() for verb in verbs]
 # modules of verbs that have another name than the verb
 MODULES = {"predict": "theory", "phase": "theory", "explore": "launch", "bench": "launch"}
 
@@ -83,11 +93,12 @@ class Verbs(TyperGroup):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        for name, about in VERBS.items():
-            self.add_command(TyperCommand(name, help=about))
+        for task, verbs in VERBS.items():
+            for name, about in verbs.items():
+                self.add_command(TyperCommand(name, help=about, rich_help_panel=task))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] in VERBS:
+        if args and args[0] in NAMES:
             self.commands[args[0]] = _load(args[0])
         return super().resolve_command(ctx, args)
 

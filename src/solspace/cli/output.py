@@ -67,11 +67,11 @@ def _show_table(shown: Table) -> None:
         table.add_column(column, justify=shown.justify, max_width=60, overflow="fold")
     for row in shown.rows:
         table.add_row(*row)
-    console = Console()
+    console = Console(markup=False)  # cells hold words like 'solspace[gpu]'
     if not console.is_terminal:
-        console = Console(width=Console(width=10_000).measure(table).maximum)
+        console = Console(width=Console(width=10_000, markup=False).measure(table).maximum, markup=False)
     console.on_broken_pipe = leave_quietly  # type: ignore[method-assign]  # Rich would leave with code 1
-    console.print(shown.title, style="bold", markup=False, highlight=False, soft_wrap=True)
+    console.print(shown.title, style="bold", highlight=False, soft_wrap=True)
     console.print(table, crop=False)
 
 
