@@ -43,6 +43,7 @@ CALIBRATIONS = ("auto", "loo", "folds")
 DENSE = 50  # rows for each column from which finer levels are tried as well
 MANY = 3  # rows for each column from which leaving out rows by weights is accurate
 APART = 0.05  # standard error of probabilities above which a fit warns
+JUDGED = 5000  # training rows on which levels are compared and probabilities calibrated
 REMEMBERED = 2500  # training rows kept for `to_single`
 
 
@@ -294,12 +295,12 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
 
     def _sample(self, table: Table, candidates: list[Array]) -> None:
         m, n = table.rows.shape
-        n_sweeps = sweeps_for(m, n) if self.n_sweeps is None else self.n_sweeps
+        candidates = candidates if m >= DENSE * n else candidates[:1]
+        columns = Columns.of(table.rows, table.s, table.goal)
+        n_sweeps = sweeps_for(m * len(columns.totals) * len(candidates), n) if self.n_sweeps is None else self.n_sweeps
         random = check_random_state(self.random_state)
         seeds = np.random.SeedSequence([int(word) for word in random.randint(0, 2**31 - 1, size=4)])
-        candidates = candidates if m >= DENSE * n else candidates[:1]
         by_folds = self.calibrate == "folds" or (self.calibrate in ("auto", True) and m < MANY * n)
-        columns = Columns.of(table.rows, table.s, table.goal)
         tasks = [(k, chain) for k in range(len(candidates)) for chain in range(self.n_chains)] + [(0, -1)] * by_folds
         with progress(len(tasks), "sampling") as bar:
 
@@ -310,17 +311,18 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
                 return found
 
             found = dict(zip(tasks, Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(run)(*one) for one in tasks)))
+        some = table if by_folds else table.where(np.random.default_rng(1).permutation(m)[:JUDGED])
         choices = []
         for k in range(len(candidates)):
             draws = Draws.joined([found[k, chain] for chain in range(self.n_chains)])
-            logs = sure_log(found[0, -1] if by_folds else draws.left_out(table))
-            score = table.s @ np.take_along_axis(logs, table.codes[:, None], axis=1)[:, 0]
+            logs = sure_log(found[0, -1] if by_folds else draws.left_out(some))
+            score = some.s @ np.take_along_axis(logs, some.codes[:, None], axis=1)[:, 0]
             choices.append((score, candidates[k], draws, logs))
         _, values, self._draws, logs = max(choices, key=lambda choice: choice[0])
         self.levels_, self.log_evidence_ = values.astype(int), self._draws.evidence
         self._calibration = Affine(1.0, np.zeros(table.classes))
         if self.calibrate is not False:
-            self._calibration = Affine.fitted(logs, table.goal, table.s)
+            self._calibration = Affine.fitted(logs, some.goal, some.s)
         if self._draws.spread(table.rows[:1000]) > APART:
             words = f"chains disagree about the probabilities: try n_sweeps={4 * n_sweeps}, or n_chains={2 * self.n_chains}."
             warnings.warn(words, ConvergenceWarning, stacklevel=3)

@@ -22,7 +22,7 @@ from solspace.numerics.streams import child
 CLIP = 4.0  # largest standardised value
 KEPT = 50  # samples kept of a chain
 BURN = 0.4  # share of the sweeps in which a chain is annealed
-WORK, LEAST, USUAL = 6e8, 250, 500  # rows times proposals of a chain by default, and sweeps
+WORK, LEAST, USUAL = 4e7, 250, 500  # rows times proposals of a chain by default, and sweeps
 WIDTH = 5.0  # of the intercept's prior
 BLOCK = 1 << 22  # logits in memory at a time
 SURE = 1e-6  # averages are kept this far from 0
@@ -158,7 +158,7 @@ class Columns(NamedTuple):
 
 
 def sweeps_for(m: int, n: int) -> int:
-    """Return the sweeps of a chain on m rows and n columns: more for more weights, as far as WORK allows."""
+    """Return the sweeps of a chain on m rows (times classes) and n columns: more for more weights, as far as WORK allows."""
     return int(np.clip(WORK / (2 * m * max(1, n)), LEAST, max(USUAL, 1.5 * n)))
 
 
