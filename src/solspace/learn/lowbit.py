@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -33,6 +33,9 @@ from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child
 from solspace.system.checks import one_of, optional, unknown, whole
 from solspace.system.progress import progress
+
+if TYPE_CHECKING:
+    from solspace.learn.integer import IntegerClassifier
 
 LEVELS = {"binary": (-1, 1), "ternary": (-1, 0, 1)} | {
     f"{bits}bit": tuple(range(1 - 2 ** (bits - 1), 2 ** (bits - 1))) for bits in (2, 3, 4, 5, 6)
@@ -195,7 +198,7 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
         self._standardiser = Standardiser.learn(X, s)
         table = Table(self._standardiser(X), s, codes, len(self.classes_))
         few = np.random.default_rng(0).permutation(len(s))[:REMEMBERED]
-        self._rows = table.rows[few].astype(np.float32)
+        self._rows, self._row_weights = table.rows[few].astype(np.float32), s[few]
         self._sample(table, candidates)
         return self
 
@@ -272,6 +275,25 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
             (k, number of classes), in the order of `classes_`.
         """
         return normalised(self.decision_function(X))
+
+    def to_single(self, levels: str | Sequence[int] | None = None) -> IntegerClassifier:
+        """Return one vector of integers for each class whose probabilities come closest to those of the posterior.
+
+        Parameters
+        ----------
+        levels : str or sequence of int, optional
+            Values of the weights; by default those of this classifier.
+
+        Returns
+        -------
+        IntegerClassifier
+            The fitted classifier.
+        """
+        from solspace.learn.integer import IntegerClassifier
+
+        check_is_fitted(self)
+        chosen = self.levels_.tolist() if levels is None else levels
+        return IntegerClassifier(chosen, random_state=self.random_state, n_jobs=self.n_jobs)._distil(self)
 
     def _checked(self) -> list[Array]:
         """Check the parameters and return the levels to try."""
