@@ -315,7 +315,7 @@ def descent(
             logs = log_softmax(fit(np.column_stack([np.zeros(len(z)), z]) if len(mean) == 1 else z), axis=1)
             loss = float(-s @ (goal * logs).sum(axis=1))
             offsets = fit.offsets[1:] - fit.offsets[:1] if len(mean) == 1 else fit.offsets
-            if 0 < fit.slope and loss < best[0]:
+            if loss < best[0]:
                 best = loss, places.copy(), fit.slope, offsets
             single = values.astype(np.float32)
             if descend(*columns[:3], single, fit.slope, offsets, REACH, PASSES, places) > -1e-4:

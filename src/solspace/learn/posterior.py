@@ -27,6 +27,7 @@ WIDTH = 5.0  # of the intercept's prior
 BLOCK = 1 << 22  # logits in memory at a time
 SURE = 1e-6  # averages are kept this far from 0
 FOLDS = 5
+FLATTEST = 0.05  # least slope of a calibration
 RIDGE = 0.5  # precision of the prior of the calibration's slope, about 1
 
 @dataclass(frozen=True)
@@ -201,39 +202,48 @@ class Affine(NamedTuple):
 
     @classmethod
     def fitted(cls, x: Array, goal: Array, s: Array, ridge: float = RIDGE) -> Affine:
-        """Return the maximum of the likelihood for x (m, c), probabilities `goal` (m, c) and weights s (m,), by Newton's method.
+        """Return the maximum of the likelihood for x (m, c), probabilities `goal` (m, c) and weights s (m,).
 
-        Slope and offsets have a Gaussian prior about 1 and 0, of precision `ridge`.
+        Slope and offsets have a Gaussian prior about 1 and 0, of precision `ridge`. The slope is at least FLATTEST: without any
+        signal predictions for rows left out are worse than none.
 
         >>> p = np.tile([[0.4, 0.6], [0.6, 0.4]], (50, 1))
         >>> Affine.fitted(np.log(p), np.tile([[0.0, 1.0], [1.0, 0.0]], (50, 1)), np.ones(100)).slope > 2
         True
         """
-        c, total = x.shape[1], s.sum()
-        theta, centre = np.append(1.0, np.zeros(c)), np.append(1.0, np.zeros(c))
-
-        def loss(theta: Array) -> float:
-            logs = log_softmax(theta[0] * x + theta[1:], axis=1)
-            return float(ridge * ((theta - centre) ** 2).sum() / 2 - s @ (goal * logs).sum(axis=1))
-
-        here = loss(theta)
-        for _ in range(50):
-            q = np.exp(log_softmax(theta[0] * x + theta[1:], axis=1))
-            mean = (q * x).sum(axis=1)
-            pull, bent = s[:, None] * (q - goal), (s[:, None] * q * (x - mean[:, None])).sum(axis=0)
-            gradient = np.append((pull * x).sum(), pull.sum(axis=0)) + ridge * (theta - centre)
-            hessian = np.empty((c + 1, c + 1))
-            hessian[0, 0] = s @ ((q * x * x).sum(axis=1) - mean**2)
-            hessian[0, 1:] = hessian[1:, 0] = bent
-            hessian[1:, 1:] = np.diag(s @ q) - (s[:, None] * q).T @ q
-            hessian += ridge * np.eye(c + 1) + 1e-9 * total * np.eye(c + 1)
-            step = np.linalg.solve(hessian, gradient)
-            while (found := loss(theta - step)) > here and np.abs(step).max() > 1e-9:
-                step /= 2
-            if np.abs(step).max() < 1e-7:
-                break
-            theta, here = theta - step, found
+        theta = _newton(x, goal, s, ridge, np.append(1.0, np.zeros(x.shape[1])), slice(None))
+        if not theta[0] > FLATTEST:
+            theta = _newton(x, goal, s, ridge, np.append(FLATTEST, np.zeros(x.shape[1])), slice(1, None))
         return cls(float(theta[0]), theta[1:])
+
+
+def _newton(x: Array, goal: Array, s: Array, ridge: float, theta: Array, free: slice) -> Array:
+    """Minimise the loss of `Affine.fitted` over slope and offsets theta[free]."""
+    c, centre = x.shape[1], np.append(1.0, np.zeros(x.shape[1]))
+
+    def loss(theta: Array) -> float:
+        logs = log_softmax(theta[0] * x + theta[1:], axis=1)
+        return float(ridge * ((theta - centre) ** 2).sum() / 2 - s @ (goal * logs).sum(axis=1))
+
+    here = loss(theta)
+    for _ in range(50):
+        q = np.exp(log_softmax(theta[0] * x + theta[1:], axis=1))
+        mean, pull = (q * x).sum(axis=1), s[:, None] * (q - goal)
+        gradient = np.append((pull * x).sum(), pull.sum(axis=0)) + ridge * (theta - centre)
+        hessian = (ridge + 1e-9 * s.sum()) * np.eye(c + 1)
+        hessian[0, 0] += s @ ((q * x * x).sum(axis=1) - mean**2)
+        bent = (s[:, None] * q * (x - mean[:, None])).sum(axis=0)
+        hessian[0, 1:] += bent
+        hessian[1:, 0] += bent
+        hessian[1:, 1:] += np.diag(s @ q) - (s[:, None] * q).T @ q
+        step = np.zeros(c + 1)
+        step[free] = np.linalg.solve(hessian[free, free], gradient[free])
+        while (found := loss(theta - step)) > here and np.abs(step).max() > 1e-9:
+            step /= 2
+        if np.abs(step).max() < 1e-7:
+            break
+        theta, here = theta - step, found
+    return theta
 
 
 def sure_log(p: Array) -> Array:
