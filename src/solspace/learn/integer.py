@@ -318,7 +318,7 @@ def descent(
             if loss < best[0]:
                 best = loss, places.copy(), fit.slope, offsets
             single = values.astype(np.float32)
-            if descend(*columns[:3], single, fit.slope, offsets, REACH, PASSES, places) > -1e-4:
+            if descend(columns.x, columns.s, columns.linear, single, fit.slope, offsets, REACH, PASSES, places) > -1e-4:
                 break
     return best[1:]
 

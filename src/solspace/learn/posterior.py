@@ -19,6 +19,7 @@ from scipy.special import log_expit, log_softmax, logsumexp
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child
 
+DENSER, LARGEST_FORM = 3, 700  # rows for each column, and most variables, of a quadratic form
 CLIP = 4.0  # largest standardised value
 KEPT = 50  # samples kept of a chain
 BURN = 0.4  # share of the sweeps in which a chain is annealed
@@ -139,12 +140,17 @@ class Table:
 
 
 class Columns(NamedTuple):
-    """A table as kernels take it: columns (n, size) over √n, row weights (size,), and Σ s p x (c, n) and Σ s p (c,)."""
+    """A table as kernels take it: columns (n, size) over √n, row weights (size,), and Σ s p x (c, n) and Σ s p (c,).
+
+    `form` and `pull` are the quadratic form that imitates the likelihood; empty where it would not, or would be too large.
+    """
 
     x: Array
     s: Array
     linear: Array
     totals: Array
+    form: Array
+    pull: Array
 
     @classmethod
     def of(cls, rows: Array, s: Array, goal: Array) -> Columns:
@@ -155,7 +161,42 @@ class Columns(NamedTuple):
         x, weights = np.zeros((n, -(-m // LANES) * LANES), np.float32), np.zeros(-(-m // LANES) * LANES, np.float32)
         x[:, :m], weights[:m] = rows.T / np.sqrt(max(1, n)), s
         share = s[:, None] * (goal[:, 1:] if goal.shape[1] == 2 else goal)
-        return cls(x, weights, (x[:, :m].astype(float) @ share).T.copy(), share.sum(axis=0))
+        linear, totals = (x[:, :m].astype(float) @ share).T.copy(), share.sum(axis=0)
+        wanted = m >= DENSER * n and share.shape[1] * (n + 1) <= LARGEST_FORM
+        form, pull = quadratic_form(rows, s, goal) if wanted else (np.empty((0, 0)), np.empty(0))
+        return cls(x, weights, linear, totals, form, pull)
+
+
+def quadratic_form(rows: Array, s: Array, goal: Array) -> tuple[Array, Array]:
+    """Return (H, h) of the log-likelihood h φ - φ H φ/2 about its maximum with a ridge.
+
+    φ holds n coefficients and the intercept of each class, of the second one for two classes.
+    """
+    x = np.column_stack([rows, np.ones(len(rows))])
+    c, n = (1 if goal.shape[1] == 2 else goal.shape[1]), x.shape[1]
+    ridge = np.append(np.full(n - 1, (n - 1) / np.exp(2.0)), 1 / WIDTH**2)
+    phi, ridge = np.zeros((c, n)), np.tile(ridge, c)
+
+    def moments(phi: Array) -> tuple[float, Array]:
+        t = x @ phi.T
+        logs = log_softmax(np.column_stack([np.zeros(len(t)), t]) if c == 1 else t, axis=1)
+        return float(ridge @ phi.ravel() ** 2 / 2 - s @ (goal * logs).sum(axis=1)), np.exp(logs[:, -c:])
+
+    loss, q = moments(phi)
+    for _ in range(15):
+        pull = ((s[:, None] * (goal[:, -c:] - q)).T @ x).ravel()
+        form = np.empty((c, n, c, n))
+        for k in range(c):
+            for l in range(k, c):  # noqa: E741
+                form[k, :, l] = form[l, :, k] = (x.T * (s * q[:, k] * ((k == l) - q[:, l]))) @ x
+        matrix = form.reshape(c * n, c * n)
+        step = np.linalg.solve(matrix + np.diag(ridge), pull - ridge * phi.ravel()).reshape(c, n)
+        if np.abs(step).max() < 1e-3:
+            break
+        while (found := moments(phi + step))[0] > loss and np.abs(step).max() > 1e-6:
+            step /= 2
+        phi, (loss, q) = phi + step, found
+    return matrix, pull + matrix @ phi.ravel()
 
 
 def sweeps_for(m: int, n: int) -> int:

@@ -5,6 +5,8 @@ the log-likelihood is Σ_k (a_k Σ s p_k z_k + b_k Σ s p_k) - Σ s log Σ_k exp
 the other classes the last sum is Σ s log(1 + exp(t_k + o)) and a constant, with offsets o = -log Σ_{l≠k} exp t_l: the classes
 are moved in turn, and two classes are one vector against a class with t = 0. A proposal costs that sum once, in single
 precision on 64 lanes; sums of lanes are in double precision.
+Many weights at once are moved by a quadratic form h φ - φ H φ/2 of φ = (a v(w)/√n, b) that imitates the log-likelihood: a number
+of Metropolis moves for it, which cost no sum, are one proposal, accepted by what the form misses of the likelihood.
 Frequencies of the levels are integrated out: under Dirichlet(1), P(w) is proportional to Π_l N_l! for N_l weights at level l.
 """
 
@@ -27,7 +29,8 @@ LANES = 64  # rows are padded to a multiple of it, with s = 0
 FLUSH = 1024  # rows after which sums of lanes go into double precision
 MOVES = 4  # moves of each of log a, b and both in a sweep
 FRESH = 64  # sweeps after which z is computed anew
-_MOVES, _SCALES, _LEVELS = 0, 1, 2  # streams
+HOPS = 4  # moves by the quadratic form in a sweep
+_MOVES, _SCALES, _LEVELS, _HOPS, _INNER = 0, 1, 2, 3, 4  # streams
 
 
 def _coefficients(function, low, high, degree):  # type: ignore[no-untyped-def]
@@ -187,6 +190,56 @@ def _prior_ratio(counts: Array, old: int, new: int, other: int, after: int) -> f
     return ratio
 
 
+@njit(**FAST)
+def _likelihood(z, a, b, line, totals, s, o, top, lanes):  # type: ignore[no-untyped-def]
+    """Return the log-likelihood; leaves the offsets for the first class in `o`."""
+    if len(z) > 1:
+        _offsets(z, a, b, 0, o, top)
+    found = -partition(z[0], o, s, a[0], b[0], z[0], 0.0, z[0], 0.0, lanes)
+    for i in range(len(s)):
+        found += s[i] * o[i]
+    for k in range(len(z)):
+        found += a[k] * line[k] + b[k] * totals[k]
+    return found
+
+
+@njit(nogil=True)
+def _inner(key, sweep, hop, moves, beta, unit, a, values, symmetric, form, slope, w, counts):  # type: ignore[no-untyped-def]
+    """Make Metropolis moves of w (classes, n) for the quadratic form; return its change.
+
+    `slope` is its gradient h - H φ, which is kept up to date, and `unit` is 1/√n.
+    """
+    (classes, n), count, change = w.shape, len(values), 0.0
+    for p in range(moves):
+        words = philox_words(p, HOPS * sweep + hop, 0, _INNER, key)
+        site = _below(words[1], classes * n)
+        k, j = site // n, site % n
+        i, new, after = _proposal(words, j, w[k], count, symmetric)
+        old, other = w[k, j], -1 if i < 0 else w[k, i]
+        if new < 0 or new >= count or after < 0 or after >= count or (new == old and (i < 0 or other == after)):
+            continue
+        first = k * (n + 1) + j
+        d = unit * a[k] * (values[new] - values[old])
+        gain = d * slope[first] - 0.5 * d * d * form[first, first]
+        second, e = first, 0.0
+        if i >= 0:
+            second, e = k * (n + 1) + i, unit * a[k] * (values[after] - values[other])
+            gain += e * slope[second] - 0.5 * e * e * form[second, second] - d * e * form[first, second]
+        ratio = _prior_ratio(counts[k], old, new, other, after)
+        if beta * gain + ratio >= math.log(_uniform(words[0])):
+            counts[k, old] -= 1
+            counts[k, new] += 1
+            w[k, j] = new
+            if i >= 0:
+                counts[k, other] -= 1
+                counts[k, after] += 1
+                w[k, i] = after
+            for l in range(len(slope)):  # noqa: E741
+                slope[l] -= d * form[first, l] + e * form[second, l]
+            change += gain
+    return change
+
+
 @njit(nogil=True)
 def run_chain(
     key: np.uint64,
@@ -194,6 +247,8 @@ def run_chain(
     s: Array,
     linear: Array,
     totals: Array,
+    form: Array,
+    pull: Array,
     values: Array,
     prior: Array,
     betas: Array,
@@ -204,8 +259,8 @@ def run_chain(
 ) -> float:
     """Anneal a chain from the prior along powers `betas` of the likelihood, then sample; return the log of its importance.
 
-    columns (n, rows) float32; s (rows,); linear (classes, n) and totals (classes,): Σ s p x and Σ s p; values (levels,) float32;
-    prior: mean and width of log a, and width of b. Samples are left in kept (samples, classes, n) as numbers of levels, scales
+    columns (n, rows) float32; s (rows,); linear (classes, n) and totals (classes,): Σ s p x and Σ s p; form H
+    and pull h: a quadratic form of classes (n + 1) variables, or empty; values (levels,) float32; prior: mean and width of log a, and width of b. Samples are left in kept (samples, classes, n) as numbers of levels, scales
     and shifts (samples, classes): one after every `stride` of the sweeps at power 1 that follow `betas`.
     """
     (classes, n), count, size = linear.shape, len(values), len(s)
@@ -222,6 +277,9 @@ def run_chain(
         for j in range(n):
             counts[k, w[k, j]] += 1
     importance, beta = 0.0, 0.0
+    unit, hops, moves = 1.0 / math.sqrt(max(1, n)), HOPS if len(pull) else 0, float(n)
+    slope, tried, new_counts = np.empty(len(pull)), np.empty_like(w), np.empty_like(counts)
+    z_tried, line_tried = np.empty_like(z), np.empty_like(line)
     for sweep in range(len(betas) + stride * len(kept)):
         annealed = sweep < len(betas)
         if sweep % FRESH == 0:
@@ -230,18 +288,37 @@ def run_chain(
             for k in range(classes):
                 for j in range(n):
                     line[k] += values[w[k, j]] * linear[k, j]
+        if annealed:
+            importance += (betas[sweep] - beta) * _likelihood(z, a, b, line, totals, s, o, top, lanes)
+            beta = betas[sweep]
+        for hop in range(hops):
+            if hop == 0:
+                here = _likelihood(z, a, b, line, totals, s, o, top, lanes)
+            for l in range(len(pull)):  # noqa: E741
+                slope[l] = pull[l]
+                for k in range(classes):
+                    slope[l] -= b[k] * form[k * (n + 1) + n, l]
+                    for j in range(n):
+                        slope[l] -= unit * a[k] * values[w[k, j]] * form[k * (n + 1) + j, l]
+            tried[:], new_counts[:], z_tried[:], line_tried[:] = w, counts, z, line
+            change = _inner(key, sweep, hop, int64(moves), beta, unit, a, values, symmetric, form, slope, tried, new_counts)
+            for k in range(classes):
+                for j in range(n):
+                    if tried[k, j] != w[k, j]:
+                        d = values[tried[k, j]] - values[w[k, j]]
+                        _add(z_tried[k], columns[j], d)
+                        line_tried[k] += d * linear[k, j]
+            there = _likelihood(z_tried, a, b, line_tried, totals, s, o, top, lanes)
+            words = philox_words(hop, sweep, 0, _HOPS, key)
+            accepted = beta * (there - here - change) >= math.log(_uniform(words[0]))
+            if accepted:
+                w[:], counts[:], z[:], line[:], here = tried, new_counts, z_tried, line_tried, there
+            if annealed:
+                moves = min(max(moves * (1.2 if accepted else 0.85), 2.0), 20.0 * n)
         for k in range(classes):
             if classes > 1:
                 _offsets(z, a, b, k, o, top)
             cost = partition(z[k], o, s, a[k], b[k], z[k], 0.0, z[k], 0.0, lanes)
-            if annealed and k == 0:
-                likelihood = -cost
-                for i in range(size):
-                    likelihood += s[i] * o[i]
-                for l in range(classes):  # noqa: E741
-                    likelihood += a[l] * line[l] + b[l] * totals[l]
-                importance += (betas[sweep] - beta) * likelihood
-                beta = betas[sweep]
             for p in range(2 * n):
                 j = p % n
                 words = philox_words(p, sweep, k, _MOVES, key)
