@@ -43,7 +43,7 @@ LEVELS = {"binary": (-1, 1), "ternary": (-1, 0, 1)} | {
 """Named levels of the weights; "2bit" is "ternary"."""
 METHODS = ("auto", "chains")
 CALIBRATIONS = ("auto", "loo", "folds")
-DENSE = 50  # rows for each column from which finer levels are tried as well
+DENSE = 10  # rows for each column from which finer levels are tried as well
 MANY = 3  # rows for each column from which leaving out rows by weights is accurate
 APART = 0.05  # standard error of probabilities above which a fit warns
 JUDGED = 5000  # training rows on which levels are compared and probabilities calibrated
@@ -319,12 +319,13 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
         m, n = table.rows.shape
         candidates = candidates if m >= DENSE * n else candidates[:1]
         columns = Columns.of(table.rows, table.s, table.goal)
-        n_sweeps = sweeps_for(m * len(columns.totals) * len(candidates), n) if self.n_sweeps is None else self.n_sweeps
+        n_sweeps = sweeps_for(columns, len(candidates)) if self.n_sweeps is None else self.n_sweeps
         random = check_random_state(self.random_state)
         seeds = np.random.SeedSequence([int(word) for word in random.randint(0, 2**31 - 1, size=4)])
         by_folds = self.calibrate == "folds" or (self.calibrate in ("auto", True) and m < MANY * n)
-        tasks = [(k, chain) for k in range(len(candidates)) for chain in range(self.n_chains)] + [(0, -1)] * by_folds
-        with progress(len(tasks), "sampling") as bar:
+        some = table.where(np.random.default_rng(1).permutation(m)[:JUDGED])
+        few = self.n_chains if len(candidates) == 1 else -(-self.n_chains // 2)  # chains that choose the levels
+        with progress(few * len(candidates) + self.n_chains - few + by_folds, "sampling") as bar:
 
             def run(k: int, chain: int) -> Any:
                 own, values = child(seeds, k, chain + 1), candidates[k]
@@ -332,16 +333,19 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
                 bar.advance()
                 return found
 
-            found = dict(zip(tasks, Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(run)(*one) for one in tasks)))
-        some = table if by_folds else table.where(np.random.default_rng(1).permutation(m)[:JUDGED])
-        choices = []
-        for k in range(len(candidates)):
-            draws = Draws.joined([found[k, chain] for chain in range(self.n_chains)])
-            logs = sure_log(found[0, -1] if by_folds else draws.left_out(some))
-            score = some.s @ np.take_along_axis(logs, some.codes[:, None], axis=1)[:, 0]
-            choices.append((score, candidates[k], draws, logs))
-        _, values, self._draws, logs = max(choices, key=lambda choice: choice[0])
-        self.levels_, self.log_evidence_ = values.astype(int), self._draws.evidence
+            def sample(tasks: Sequence[tuple[int, int]]) -> list[Any]:
+                return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(run)(*task) for task in tasks)
+
+            first = sample([(k, chain) for k in range(len(candidates)) for chain in range(few)])
+            parts = [first[k * few : (k + 1) * few] for k in range(len(candidates))]
+            scores = [some.score(Draws.joined(part).left_out(some)) if len(parts) > 1 else 0.0 for part in parts]
+            best = int(np.argmax(scores))
+            rest = sample([(best, chain) for chain in range(few, self.n_chains)] + [(best, -1)] * by_folds)
+        self._draws = Draws.joined(parts[best] + rest[: self.n_chains - few])
+        self.levels_, self.log_evidence_ = candidates[best].astype(int), self._draws.evidence
+        if by_folds:
+            some = table
+        logs = sure_log(rest[-1] if by_folds else self._draws.left_out(some))
         self._calibration = Affine(1.0, np.zeros(table.classes))
         if self.calibrate is not False:
             self._calibration = Affine.fitted(logs, some.goal, some.s)

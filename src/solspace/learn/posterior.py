@@ -21,9 +21,9 @@ from solspace.numerics.streams import child
 
 DENSER, LARGEST_FORM = 3, 700  # rows for each column, and most variables, of a quadratic form
 CLIP = 4.0  # largest standardised value
-KEPT = 50  # samples kept of a chain
+KEPT = 30  # samples kept of a chain
 BURN = 0.4  # share of the sweeps in which a chain is annealed
-WORK, LEAST, USUAL = 4e7, 250, 500  # rows times proposals of a chain by default, and sweeps
+WORK = 2e7  # rows times proposals of a chain by default
 WIDTH = 5.0  # of the intercept's prior
 BLOCK = 1 << 22  # logits in memory at a time
 SURE = 1e-6  # averages are kept this far from 0
@@ -135,6 +135,10 @@ class Table:
         """(m, classes), 1 at the class of a row."""
         return (self.codes[:, None] == np.arange(self.classes)).astype(float)
 
+    def score(self, p: Array) -> float:
+        """Return the log-likelihood of probabilities (m, classes)."""
+        return float(self.s @ np.take_along_axis(sure_log(p), self.codes[:, None], axis=1)[:, 0])
+
     def where(self, chosen: Array) -> Table:
         return Table(self.rows[chosen], self.s[chosen], self.codes[chosen], self.classes)
 
@@ -199,9 +203,13 @@ def quadratic_form(rows: Array, s: Array, goal: Array) -> tuple[Array, Array]:
     return matrix, pull + matrix @ phi.ravel()
 
 
-def sweeps_for(m: int, n: int) -> int:
-    """Return the sweeps of a chain on m rows (times classes) and n columns: more for more weights, as far as WORK allows."""
-    return int(np.clip(WORK / (2 * m * max(1, n)), LEAST, max(USUAL, 1.5 * n)))
+def sweeps_for(columns: Columns, tables: int) -> int:
+    """Return the sweeps of a chain if there are as many `tables`: as work allows, and more for more weights without a form."""
+    c, n = columns.linear.shape
+    cost = len(columns.s) * max(1, n) * c * tables
+    if len(columns.pull):
+        return int(np.clip(WORK / cost, 150, 300))
+    return int(np.clip(20 * WORK / cost, 300, max(500, 3 * n)))
 
 
 def draw(table: Columns, values: Array, seed: np.random.SeedSequence, n_sweeps: int) -> Draws:

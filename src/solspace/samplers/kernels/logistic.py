@@ -314,14 +314,13 @@ def run_chain(
             if accepted:
                 w[:], counts[:], z[:], line[:], here = tried, new_counts, z_tried, line_tried, there
             if annealed:
-                moves = min(max(moves * (1.2 if accepted else 0.85), 2.0), 20.0 * n)
+                moves = min(max(moves * (1.2 if accepted else 0.85), 2.0), 10.0 * n)
         for k in range(classes):
             if classes > 1:
                 _offsets(z, a, b, k, o, top)
             cost = partition(z[k], o, s, a[k], b[k], z[k], 0.0, z[k], 0.0, lanes)
-            for p in range(2 * n):
-                j = p % n
-                words = philox_words(p, sweep, k, _MOVES, key)
+            for j in range(n):
+                words = philox_words(j, sweep, k, _MOVES, key)
                 i, new, after = _proposal(words, j, w[k], count, symmetric)
                 old, other = w[k, j], -1 if i < 0 else w[k, i]
                 if new < 0 or new >= count or after < 0 or after >= count or (new == old and (i < 0 or other == after)):
