@@ -116,7 +116,11 @@ class Ternary:
             t = np.exp(log_a) * z + b
             t = np.column_stack([np.zeros(m), t]) if c == 1 else t
             error = ((softmax(t, axis=1) - self.goal) / m)[:, -c:]
-            slopes = (np.exp(log_a) * error.T @ self.rows / np.sqrt(n), np.exp(log_a) * (error * z).sum()[None], error.sum(0))
+            slopes = (
+                np.exp(log_a) * error.T @ self.rows / np.sqrt(n),
+                np.exp(log_a) * (error * z).sum()[None],
+                error.sum(0),
+            )
             for k, (value, slope) in enumerate(zip((v, log_a, b), slopes)):
                 first[k] = 0.9 * first[k] + 0.1 * slope
                 second[k] = 0.999 * second[k] + 0.001 * slope**2

@@ -21,6 +21,8 @@ from solspace._version import __version__
 
 VERBS = {
     "sample": "Draw fair samples of a perceptron's solution space.",
+    "fit": "Fit a low-bit classifier to a table, with calibrated probabilities and a C header.",
+    "classify": "Classify the rows of a table with a fitted classifier.",
     "solve": "Find any solutions, as far as methods reach, or count them.",
     "predict": "Predict order parameters, thresholds and regimes by replica theory.",
     "phase": "Draw the t–α diagram, or the map of thresholds over margins or widths.",
@@ -31,7 +33,7 @@ VERBS = {
     "bench": "Time samplers and theory beside other tools.",
 }
 # modules of verbs that have another name than the verb
-MODULES = {"predict": "theory", "phase": "theory", "explore": "launch", "bench": "launch"}
+MODULES = {"classify": "fit", "predict": "theory", "phase": "theory", "explore": "launch", "bench": "launch"}
 
 
 def main() -> None:

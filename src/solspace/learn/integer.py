@@ -26,7 +26,13 @@ from solspace.system.files import replacing
 UNIT = 32  # steps of a feature in one standard deviation
 LARGEST = 127
 MIXED = 3  # mixtures of pairs for each training row
-STARTS = (1.0, 0.7, 0.5, 0.35, 0.25)  # steps of the levels at which mean weights are rounded, in units that use all levels
+STARTS = (
+    1.0,
+    0.7,
+    0.5,
+    0.35,
+    0.25,
+)  # steps of the levels at which mean weights are rounded, in units that use all levels
 ROUNDS, PASSES, REACH = 6, 20, 3  # fits of scale and thresholds, passes of descent between them, levels moved at a time
 FLAT = 1e-6  # precision of the prior of scale and thresholds
 
@@ -331,7 +337,7 @@ def _listed(numbers: Array) -> str:
 
 
 _HEADER = """\
-/* A linear classifier in integers, written by solspace. {N}_FEATURES features; classes: {classes}.
+/* A linear classifier in integers, written by solspace: {n} features; classes: {classes}.
    The logit of a score is {scale} times the score. */
 #ifndef {N}_H
 #define {N}_H

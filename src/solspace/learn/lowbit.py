@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -32,6 +33,7 @@ from solspace.learn.posterior import (
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child
 from solspace.system.checks import one_of, optional, unknown, whole
+from solspace.system.files import Damaged, read_npz, replacing
 from solspace.system.progress import progress
 
 if TYPE_CHECKING:
@@ -62,7 +64,12 @@ def levels_of(levels: object) -> Array:
         return np.array(LEVELS[levels], dtype=float)
     if isinstance(levels, (Sequence, np.ndarray)):
         values = np.unique(np.asarray(levels, dtype=float))
-        if len(values) > 1 and len(values) == len(levels) and (values == np.rint(values)).all() and abs(values).max() < 128:
+        if (
+            len(values) > 1
+            and len(values) == len(levels)
+            and (values == np.rint(values)).all()
+            and abs(values).max() < 128
+        ):
             return values
     raise ValueError(f"levels must be a name or at least two different integers from -127 to 127; got {levels!r}.")
 
@@ -193,7 +200,9 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
         X, codes, s = merge(X, codes, s)
         totals = np.bincount(codes, s, minlength=len(self.classes_))
         if np.count_nonzero(totals) < 2:
-            raise ValueError(f"y must hold two classes or more, with positive weights; got one class: {y[:1].tolist()}.")
+            raise ValueError(
+                f"y must hold two classes or more, with positive weights; got one class: {self.classes_[codes[:1]].tolist()}."
+            )
         s *= self._class_factors(totals)[codes]
         self._standardiser = Standardiser.learn(X, s)
         table = Table(self._standardiser(X), s, codes, len(self.classes_))
@@ -295,6 +304,85 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
         chosen = self.levels_.tolist() if levels is None else levels
         return IntegerClassifier(chosen, random_state=self.random_state, n_jobs=self.n_jobs)._distil(self)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier to one `.npz` file, without pickles.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Raises
+        ------
+        ValueError
+            If the classes are neither numbers nor words.
+        """
+        check_is_fitted(self)
+        classes = self.classes_ if self.classes_.dtype.kind in "biuf" else self.classes_.astype(str)
+        if classes.tolist() != self.classes_.tolist():
+            raise ValueError(f"classes must be numbers or words in a file; got {self.classes_.tolist()[:3]}.")
+        arrays = {name: getattr(self._standardiser, name) for name in ("mean", "width", "used")}
+        arrays |= self._draws._asdict() | {"rows": self._rows, "row_weights": self._row_weights, "classes": classes}
+        arrays |= {
+            "levels": self.levels_,
+            "slope": np.array(self._calibration.slope),
+            "offsets": self._calibration.offsets,
+        }
+        if hasattr(self, "feature_names_in_"):
+            arrays["names"] = self.feature_names_in_.astype(str)
+        with replacing(path) as file:
+            np.savez_compressed(file, solspace_classifier=np.array(1), **arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LowBitClassifier:
+        """Read a file of `save`; nothing in it is executed.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        LowBitClassifier
+            The fitted classifier, with default parameters but for its levels.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or of another kind.
+        """
+        arrays = read_npz(path)
+        try:
+            model = cls(arrays["levels"].tolist())
+            model._draws = Draws(*(arrays[name] for name in Draws._fields))
+            model._standardiser = Standardiser(arrays["mean"], arrays["width"], arrays["used"])
+            model._calibration = Affine(float(arrays["slope"]), arrays["offsets"])
+            model._rows, model._row_weights = arrays["rows"], arrays["row_weights"]
+            model.classes_, model.levels_ = arrays["classes"], arrays["levels"]
+            (k, c, n), m = model._draws.weights.shape, len(model._rows)
+            shapes = [
+                model._draws.scales.shape,
+                model._draws.intercepts.shape,
+                model._rows.shape,
+                model._row_weights.shape,
+            ]
+            shapes += [arrays["mean"].shape, arrays["width"].shape, (arrays["used"].sum(),), arrays["offsets"].shape]
+            count = len(model.classes_)
+            if shapes != [(k, c), (k, c), (m, n), (m,), (n,), (n,), (n,), (count,)] or c != (
+                1 if count == 2 else count
+            ):
+                raise ValueError("its arrays do not fit together")
+            if not all(np.isfinite(one).all() for one in arrays.values() if one.dtype.kind in "iuf"):
+                raise ValueError("it holds numbers that are not finite")
+            model.n_features_in_, model.log_evidence_ = len(arrays["used"]), model._draws.evidence
+            if "names" in arrays:
+                model.feature_names_in_ = arrays["names"].astype(object)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            reason = f"it has no array {error}" if isinstance(error, KeyError) else error
+            raise Damaged(path, f"it is no file of a LowBitClassifier ({reason})") from None
+        return model
+
     def _checked(self) -> list[Array]:
         """Check the parameters and return the levels to try."""
         one_of(("logistic",))("likelihood", self.likelihood)
@@ -357,7 +445,9 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
         samples, standard = self.samples_, self._standardiser
         slope, offsets = self._calibration
         offsets = offsets[1:] - offsets[:1] if len(offsets) == 2 else offsets
-        normals = slope * (samples.weights * samples.scales[:, :, None]).mean(axis=0) / np.sqrt(max(1, len(standard.mean)))
+        normals = (
+            slope * (samples.weights * samples.scales[:, :, None]).mean(axis=0) / np.sqrt(max(1, len(standard.mean)))
+        )
         normals[:, standard.used] /= standard.width
         return normals, slope * samples.intercepts.mean(axis=0) + offsets - normals[:, standard.used] @ standard.mean
 
@@ -367,7 +457,9 @@ def finite(X: Any) -> Array:
     X = X.toarray() if hasattr(X, "toarray") else X
     if not np.isfinite(X).all():
         what = "NaN: fill in missing values, as sklearn.impute.SimpleImputer does in a Pipeline"
-        raise ValueError(f"X contains {what if np.isnan(X).any() else 'inf: replace infinite values or drop their rows'}.")
+        raise ValueError(
+            f"X contains {what if np.isnan(X).any() else 'inf: replace infinite values or drop their rows'}."
+        )
     return X
 
 

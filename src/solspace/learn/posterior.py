@@ -23,13 +23,14 @@ DENSER, LARGEST_FORM = 3, 700  # rows for each column, and most variables, of a 
 CLIP = 4.0  # largest standardised value
 KEPT = 30  # samples kept of a chain
 BURN = 0.4  # share of the sweeps in which a chain is annealed
-WORK = 2e7  # rows times proposals of a chain by default
+WORK = 1e7  # rows times proposals of a chain by default
 WIDTH = 5.0  # of the intercept's prior
 BLOCK = 1 << 22  # logits in memory at a time
 SURE = 1e-6  # averages are kept this far from 0
 FOLDS = 5
 FLATTEST = 0.05  # least slope of a calibration
 RIDGE = 0.5  # precision of the prior of the calibration's slope, about 1
+
 
 @dataclass(frozen=True)
 class Standardiser:
@@ -108,7 +109,9 @@ class Draws(NamedTuple):
         """Return the probabilities (m, classes) of training rows, each without itself, by truncated importance weights."""
         result = []
         for part, logs in self.blocks(table.rows):
-            loss = -np.take_along_axis(logs, table.codes[part, None, None], axis=2) * np.minimum(table.s[part, None, None], 1)
+            loss = -np.take_along_axis(logs, table.codes[part, None, None], axis=2) * np.minimum(
+                table.s[part, None, None], 1
+            )
             loss -= logsumexp(loss, axis=1, keepdims=True)
             weight = np.exp(np.minimum(loss, -0.5 * np.log(logs.shape[1])))
             result.append((weight * np.exp(logs)).sum(axis=1) / weight.sum(axis=1))
@@ -117,7 +120,9 @@ class Draws(NamedTuple):
     def spread(self, rows: Array) -> float:
         """Return the standard error of the probabilities, root mean square over rows, from chain to chain."""
         chains = len(self.importance)
-        means = [np.exp(logs).reshape(len(logs), chains, -1, logs.shape[2]).mean(axis=2) for _, logs in self.blocks(rows)]
+        means = [
+            np.exp(logs).reshape(len(logs), chains, -1, logs.shape[2]).mean(axis=2) for _, logs in self.blocks(rows)
+        ]
         return float(np.sqrt(np.concatenate(means).var(axis=1, ddof=1).mean() / chains)) if chains > 1 else 0.0
 
 
@@ -208,8 +213,8 @@ def sweeps_for(columns: Columns, tables: int) -> int:
     c, n = columns.linear.shape
     cost = len(columns.s) * max(1, n) * c * tables
     if len(columns.pull):
-        return int(np.clip(WORK / cost, 150, 300))
-    return int(np.clip(20 * WORK / cost, 300, max(500, 3 * n)))
+        return int(np.clip(WORK / cost, 150, 500))
+    return int(np.clip(40 * WORK / cost, 300, max(500, 3 * n)))
 
 
 def draw(table: Columns, values: Array, seed: np.random.SeedSequence, n_sweeps: int) -> Draws:

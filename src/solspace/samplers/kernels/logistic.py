@@ -13,6 +13,7 @@ Frequencies of the levels are integrated out: under Dirichlet(1), P(w) is propor
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
@@ -25,6 +26,7 @@ from solspace.samplers.kernels.machine_vectors import operation
 from solspace.samplers.kernels.philox import philox_words
 from solspace.system.compiled import FAST, njit
 
+FUSED: Any = FAST["fastmath"]
 LANES = 64  # rows are padded to a multiple of it, with s = 0
 FLUSH = 1024  # rows after which sums of lanes go into double precision
 MOVES = 4  # moves of each of log a, b and both in a sweep
@@ -33,7 +35,7 @@ HOPS = 4  # moves by the quadratic form in a sweep
 _MOVES, _SCALES, _LEVELS, _HOPS, _INNER = 0, 1, 2, 3, 4  # streams
 
 
-def _coefficients(function, low, high, degree):  # type: ignore[no-untyped-def]
+def _coefficients(function, low, high, degree):
     found = Chebyshev.interpolate(function, degree, [low, high]).convert(kind=Polynomial).coef
     return tuple(np.float32(one) for one in found)
 
@@ -51,8 +53,8 @@ _power = operation(types.float32, types.float32)(
 )
 
 
-@numba.njit(inline="always", fastmath=FAST["fastmath"])
-def _exp(t):  # type: ignore[no-untyped-def]
+@numba.njit(inline="always", fastmath=FUSED)
+def _exp(t):
     """Return eᵗ for t <= 0, right to 3e-7; at least 2⁻¹²⁰."""
     y = t * _LOG2E
     y = y if y > float32(-120.0) else float32(-120.0)
@@ -61,18 +63,18 @@ def _exp(t):  # type: ignore[no-untyped-def]
     return (_E0 + f * (_E1 + f * (_E2 + f * (_E3 + f * (_E4 + f * _E5))))) * _power(r)
 
 
-@numba.njit(inline="always", fastmath=FAST["fastmath"])
-def _softplus(t):  # type: ignore[no-untyped-def]
+@numba.njit(inline="always", fastmath=FUSED)
+def _softplus(t):
     """Return log(1 + eᵗ), right to 1e-6."""
     e = _exp(-abs(t))
     tail = _L5 + e * (_L6 + e * (_L7 + e * _L8))
-    return (t if t > float32(0.0) else float32(0.0)) + e * (_L0 + e * (_L1 + e * (_L2 + e * (_L3 + e * (_L4 + e * tail)))))
+    return (t if t > float32(0.0) else float32(0.0)) + e * (
+        _L0 + e * (_L1 + e * (_L2 + e * (_L3 + e * (_L4 + e * tail))))
+    )
 
 
 @njit(**FAST)
-def partition(
-    z: Array, o: Array, s: Array, a: float, b: float, x: Array, d: float, y: Array, e: float, lanes: Array
-) -> float:
+def partition(z: Array, o: Array, s: Array, a: Any, b: Any, x: Array, d: Any, y: Array, e: Any, lanes: Array) -> float:
     """Return Σ s log(1 + exp(a (z + d x + e y) + b + o)); with e = 0 the column y is not read."""
     total = 0.0
     a, b, d, e = float32(a), float32(b), float32(d), float32(e)
@@ -118,7 +120,7 @@ def _offsets(z: Array, a: Array, b: Array, without: int, o: Array, top: Array) -
 
 
 @njit(**FAST)
-def _add(z: Array, x: Array, d: float) -> None:
+def _add(z: Array, x: Array, d: Any) -> None:
     d = float32(d)
     for i in range(z.shape[0]):
         z[i] += d * x[i]
@@ -138,7 +140,7 @@ def _uniform(word: np.uint64) -> float:
 
 
 @numba.njit(inline="always")
-def _below(word: np.uint64, n: int) -> int:
+def _below(word: np.uint64, n: int) -> Any:
     return int64((word * uint64(n)) >> uint64(32))
 
 
@@ -161,7 +163,7 @@ def start(key: np.uint64, prior: Array, levels: int, w: Array, log_a: Array, b: 
 
 
 @njit(nogil=True)
-def _proposal(words, j, w, levels, symmetric):  # type: ignore[no-untyped-def]
+def _proposal(words, j, w, levels, symmetric):
     """Return a site i and new levels of j and i; i is -1 for a single move."""
     n, old = len(w), w[j]
     kind = words[2] & uint64(7)
@@ -191,7 +193,7 @@ def _prior_ratio(counts: Array, old: int, new: int, other: int, after: int) -> f
 
 
 @njit(**FAST)
-def _likelihood(z, a, b, line, totals, s, o, top, lanes):  # type: ignore[no-untyped-def]
+def _likelihood(z, a, b, line, totals, s, o, top, lanes):
     """Return the log-likelihood; leaves the offsets for the first class in `o`."""
     if len(z) > 1:
         _offsets(z, a, b, 0, o, top)
@@ -204,7 +206,7 @@ def _likelihood(z, a, b, line, totals, s, o, top, lanes):  # type: ignore[no-unt
 
 
 @njit(nogil=True)
-def _inner(key, sweep, hop, moves, beta, unit, a, values, symmetric, form, slope, w, counts):  # type: ignore[no-untyped-def]
+def _inner(key, sweep, hop, moves, beta, unit, a, values, symmetric, form, slope, w, counts):
     """Make Metropolis moves of w (classes, n) for the quadratic form; return its change.
 
     `slope` is its gradient h - H φ, which is kept up to date, and `unit` is 1/√n.
@@ -259,9 +261,10 @@ def run_chain(
 ) -> float:
     """Anneal a chain from the prior along powers `betas` of the likelihood, then sample; return the log of its importance.
 
-    columns (n, rows) float32; s (rows,); linear (classes, n) and totals (classes,): Σ s p x and Σ s p; form H
-    and pull h: a quadratic form of classes (n + 1) variables, or empty; values (levels,) float32; prior: mean and width of log a, and width of b. Samples are left in kept (samples, classes, n) as numbers of levels, scales
-    and shifts (samples, classes): one after every `stride` of the sweeps at power 1 that follow `betas`.
+    columns (n, rows) float32; s (rows,); linear (classes, n) and totals (classes,): Σ s p x and Σ s p; form H and pull h of a
+    quadratic form in classes (n + 1) variables, or empty; values (levels,) float32; prior: mean and width of log a, and width
+    of b. Samples are left in kept (samples, classes, n) as numbers of levels, scales and shifts (samples, classes): one after
+    every `stride` of the sweeps at power 1 that follow `betas`.
     """
     (classes, n), count, size = linear.shape, len(values), len(s)
     symmetric = True
@@ -277,7 +280,7 @@ def run_chain(
         for j in range(n):
             counts[k, w[k, j]] += 1
     importance, beta = 0.0, 0.0
-    unit, hops, moves = 1.0 / math.sqrt(max(1, n)), HOPS if len(pull) else 0, float(n)
+    unit, hops, moves = 1.0 / math.sqrt(max(1, n)), HOPS if len(pull) else 0, 1.0 * n
     slope, tried, new_counts = np.empty(len(pull)), np.empty_like(w), np.empty_like(counts)
     z_tried, line_tried = np.empty_like(z), np.empty_like(line)
     for sweep in range(len(betas) + stride * len(kept)):
@@ -301,7 +304,9 @@ def run_chain(
                     for j in range(n):
                         slope[l] -= unit * a[k] * values[w[k, j]] * form[k * (n + 1) + j, l]
             tried[:], new_counts[:], z_tried[:], line_tried[:] = w, counts, z, line
-            change = _inner(key, sweep, hop, int64(moves), beta, unit, a, values, symmetric, form, slope, tried, new_counts)
+            change = _inner(
+                key, sweep, hop, int(moves), beta, unit, a, values, symmetric, form, slope, tried, new_counts
+            )
             for k in range(classes):
                 for j in range(n):
                     if tried[k, j] != w[k, j]:
