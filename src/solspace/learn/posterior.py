@@ -29,7 +29,7 @@ BLOCK = 1 << 22  # logits in memory at a time
 SURE = 1e-6  # averages are kept this far from 0
 FOLDS = 5
 FLATTEST = 0.05  # least slope of a calibration
-RIDGE = 0.5  # precision of the prior of the calibration's slope, about 1
+RIDGE = 0.3  # precision of the prior of the calibration's slope, about 1
 
 
 @dataclass(frozen=True)
