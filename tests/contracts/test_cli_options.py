@@ -22,6 +22,8 @@ CLUSTER = ["--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"]
 ANYWHERE = {
     "sample": "--sampler --samples --seed --alpha --ensemble --patterns --prior --margin --out --json",
     "solve": "--seed --alpha --patterns --count --potential --margin --out --json",
+    "fit": "TABLE --label --index --levels --single --folds --balanced --seed --out --json",
+    "classify": "MODEL TABLE --label --index --out --json",
     "predict": "--alpha --prior --potential --margin --times --no-thresholds --out --json",
     "phase": "--prior --potential --margins --out --json",
     "reproduce": "--list --json",

@@ -17,7 +17,7 @@ from solspace.system.progress import progress
 from solspace.system.tables import read_table
 
 FILES = ("model.npz", "classifier.h", "calibration.png", "report.json")
-BINS = 10
+BINS, FEWEST = 10, 10  # of the calibration picture, and the least rows of a bin that is drawn
 
 
 @verb()
@@ -51,7 +51,7 @@ def fit(
         )
     weight = "balanced" if balanced else None
     model = LowBitClassifier(levels, class_weight=weight, random_state=seed)
-    held = _held_out(X, y, model, single, folds, seed, None if not as_json else False)
+    held = held_out(X, y, model, single, folds, seed, None if not as_json else False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, y)
@@ -59,7 +59,7 @@ def fit(
     scores = {name: _scores(p, y, classes) for name, p in held.items()}
     model.save(out / FILES[0])
     network.to_c(out / FILES[1])
-    write_picture(out / FILES[2], lambda figure: _calibration(figure, held, y, classes), (5.0, 4.4))
+    write_picture(out / FILES[2], lambda figure: draw_calibration(figure.add_subplot(), held, y, classes), (5.0, 4.4))
     report = {
         "rows": len(y),
         "columns": X.shape[1],
@@ -124,7 +124,7 @@ def _cell(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n\r') else text
 
 
-def _held_out(X: Any, y: Any, model: Any, single: str, folds: int, seed: int, shown: bool | None) -> dict[str, Any]:
+def held_out(X: Any, y: Any, model: Any, single: str, folds: int, seed: int, shown: bool | None) -> dict[str, Any]:
     """Return the probabilities of every row by classifiers that did not see it, by name of the classifier."""
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
@@ -161,27 +161,20 @@ def _scores(p: Any, y: Any, classes: Any) -> dict[str, float]:
     return {"accuracy": float((classes[p.argmax(axis=1)] == y).mean()), "brier": brier, "log_loss": log_loss}
 
 
-def _calibration(figure: Any, held: dict[str, Any], y: Any, classes: Any) -> None:
-    """Draw how often a class is right against its probability, in bins with as many rows each, all classes together."""
+def draw_calibration(ax: Any, held: dict[str, Any], y: Any, classes: Any) -> None:
+    """Draw how often a class is right against its probability, in bins of one width; for more than two classes all together."""
     from solspace.plots.style import GREY, MARKERS, SERIES
 
-    ax, goal = figure.add_subplot(), y[:, None] == classes
-    shown = slice(1, None) if len(classes) == 2 else slice(None)
+    goal, shown = y[:, None] == classes, slice(1, None) if len(classes) == 2 else slice(None)
     ax.plot([0, 1], [0, 1], color=GREY, lw=1, ls="--")
     for (name, p), colour, marker in zip(held.items(), SERIES, MARKERS):
         said, true = p[:, shown].ravel(), goal[:, shown].ravel()
-        parts = np.array_split(np.argsort(said, kind="stable"), min(BINS, max(1, len(said) // 10)))
-        points = np.array(
-            [
-                [
-                    said[part].mean(),
-                    true[part].mean(),
-                    np.sqrt(max(true[part].mean() * (1 - true[part].mean()), 1e-9) / len(part)),
-                ]
-                for part in parts
-            ]
-        )
-        ax.errorbar(*points.T[:2], yerr=points[:, 2], color=colour, marker=marker, ms=5, lw=1.2, capsize=2, label=name)
+        place = np.minimum((BINS * said).astype(int), BINS - 1)
+        bins = [place == k for k in range(BINS) if np.count_nonzero(place == k) >= FEWEST]
+        count = np.array([part.sum() for part in bins])
+        x, share = (np.array([of[part].mean() for part in bins]) for of in (said, true))
+        error = np.sqrt((share * (1 - share) + 0.25 / count) / count)
+        ax.errorbar(x, share, yerr=error, color=colour, marker=marker, ms=5, lw=1.2, capsize=2, label=name)
     what = f"class {classes[1]}" if len(classes) == 2 else "a class"
     ax.set(xlabel=f"predicted probability of {what}", ylabel="observed share", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     ax.set_title("calibration on rows left out", fontsize=10)

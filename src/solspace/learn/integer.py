@@ -26,13 +26,8 @@ from solspace.system.files import replacing
 UNIT = 32  # steps of a feature in one standard deviation
 LARGEST = 127
 MIXED = 3  # mixtures of pairs for each training row
-STARTS = (
-    1.0,
-    0.7,
-    0.5,
-    0.35,
-    0.25,
-)  # steps of the levels at which mean weights are rounded, in units that use all levels
+# steps at which mean weights are rounded, in units that use all levels
+STARTS = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.12)
 ROUNDS, PASSES, REACH = 6, 20, 3  # fits of scale and thresholds, passes of descent between them, levels moved at a time
 FLAT = 1e-6  # precision of the prior of scale and thresholds
 

@@ -75,9 +75,14 @@ def levels_of(levels: object) -> Array:
 
 
 class LevelSamples(NamedTuple):
-    """Samples of the posterior: `weights` (k, c, n) int8, `scales` and `intercepts` (k, c).
+    """Samples of the posterior, for standardised columns; c is the number of classes, for two classes 1.
 
-    c is the number of classes, for two classes 1. Columns are standardised.
+    Parameters
+    ----------
+    weights : ndarray
+        (k, c, n) int8.
+    scales, intercepts : ndarray
+        (k, c), the factors a and the thresholds b of the logits.
 
     Examples
     --------
