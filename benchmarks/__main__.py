@@ -60,6 +60,7 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "theory": _part("theory", rounds=1),
     "channel": _part("channel", rounds=5, betas=(0.0, 2.0)),
     "learning": _part("learning"),
+    "tables": _part("tables"),
     "anneal-scaling": _part("anneal", "scaling", sizes=(1001, 5001), rounds=1),
     "localize-scaling": _part("localize", "scaling"),
     "sphere": _part("sphere", "samplers"),
@@ -68,7 +69,7 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "laptop": _part("laptop"),
     "store": _part("store", count=1000, rows=20_000),
 }
-ON_REQUEST = ("laptop", "calibration", "counts")
+ON_REQUEST = ("laptop", "calibration", "counts", "tables")
 """Parts that run only where they are named: they compile everything anew, several times, or take minutes to an hour."""
 
 

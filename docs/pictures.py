@@ -14,9 +14,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 
 import solspace as ss
-from solspace.learn import BinaryPerceptronClassifier
+from solspace.cli.fit import draw_calibration, held_out
+from solspace.learn import LowBitClassifier
 from solspace.plots import style
 from solspace.plots.samples import overlap_histogram, stability_histogram
 from solspace.plots.theory import free_entropy, overlap_path
@@ -168,33 +170,15 @@ def tutorial() -> list[Path]:
 
 
 def calibration():
-    """How often committees are right that are so sure, at three temperatures, on labels of teachers with ±1 weights."""
-    figure, (left, right) = style.panels(2, width=4.4, height=3.6)
-    n, m, unseen, bins = 101, 40, 4000, np.linspace(0, 1, 11)
-    for heat, colour, marker in zip((0.5, 2.0, 10.0), style.SERIES, style.MARKERS):
-        votes, truth = [], []
-        for seed in range(12):
-            random = np.random.default_rng(seed)
-            inputs, teacher = random.standard_normal((m + unseen, n)), random.choice([-1, 1], n)
-            labels = np.sign(inputs @ teacher)
-            model = BinaryPerceptronClassifier(
-                temperature=heat, n_solutions=200, n_sweeps=1000, preprocess="raw", random_state=seed
-            )
-            votes.append(model.fit(inputs[:m], labels[:m]).predict_proba(inputs[m:])[:, 1])
-            truth.append(labels[m:] > 0)
-        said, right_ = np.concatenate(votes), np.concatenate(truth)
-        slot = np.clip(np.digitize(said, bins) - 1, 0, 9)
-        points = np.array([[said[slot == k].mean(), right_[slot == k].mean()] for k in range(10)])
-        accuracy = np.mean((said > 0.5) == right_)
-        left.plot(*points.T, color=colour, marker=marker, ms=5, label=f"T = {heat:g} ({accuracy:.1%} right)")
-        right.hist(said, bins=list(bins), density=True, histtype="step", color=colour, lw=1.5)
-    left.plot([0, 1], [0, 1], color=style.GREY, lw=1, ls="--", label="what it says is true")
-    left.set(xlabel="votes for class +1", ylabel="share of class +1", title="calibration", aspect="equal")
-    left.legend()
-    right.set(xlabel="votes for class +1", ylabel="density", title="how sure the committees are")
-    figure.suptitle(
-        f"teachers with {n} weights of ±1, {m} training samples, committees of 200, 12 instances", fontsize=10
-    )
+    """How often classifiers are right that are so sure, on rows left out of three tables."""
+    figure, axes = style.panels(3, width=2.9, height=3.2)
+    cancer, digits = load_breast_cancer(return_X_y=True), load_digits(return_X_y=True)
+    made = make_classification(3000, 20, n_informative=6, flip_y=0.05, class_sep=0.6, random_state=2)
+    tables = {"cancer": cancer, "made, 20 columns": made, "ten digits": digits}
+    for ax, (title, (X, y)) in zip(axes, tables.items()):
+        model = LowBitClassifier(random_state=0)
+        draw_calibration(ax, held_out(X, y, model, "ternary", 5, 0, False), y, np.unique(y))
+        ax.set_title(title)
     return figure
 
 

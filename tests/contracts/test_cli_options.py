@@ -23,6 +23,8 @@ ANYWHERE = {
     "sample": "--sampler --samples --seed --alpha --ensemble --patterns --prior --margin --out --json",
     "solve": "--seed --alpha --patterns --count --potential --margin --out --json",
     "count": "--method --confidence --time-limit --seed --alpha --patterns --prior --potential --margin --out --json",
+    "fit": "TABLE --label --index --levels --single --folds --balanced --seed --out --json",
+    "classify": "MODEL TABLE --label --index --out --json",
     "predict": "--alpha --prior --potential --margin --times --no-thresholds --out --json --ensemble",
     "phase": "--prior --potential --margins --out --json",
     "reproduce": "--list --json",

@@ -23,7 +23,7 @@ API = sorted((ROOT / "docs" / "api").glob("*.md"))
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 ENTRY = re.compile(r"^::: solspace\.([\w.]+)$", re.MULTILINE)
 CITED = re.compile(r"theory notes(?:, sections)? (\d+(?:\.\d+)?)(?: and (\d+(?:\.\d+)?))?")
-SAID = {"to_arviz", "to_pandas", "to_parquet", "from_toml", "fetch", "add_all", "join"}
+SAID = {"to_arviz", "to_onnx", "to_pandas", "to_parquet", "from_toml", "fetch", "add_all", "join"}
 """What needs a package beyond the core, a file or a network, or several runs: the pages name it in a sentence."""
 INSIDE = "theory.localization.Localization"
 """Not a public name; the page shows only the method that its example uses."""

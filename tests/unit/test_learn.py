@@ -19,8 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import solspace as ss
-from solspace import learn
-from solspace.learn import BinaryPerceptronClassifier
+from solspace.learn import BinaryPerceptronClassifier, perceptron
 
 Classifier = BinaryPerceptronClassifier
 
@@ -221,7 +220,7 @@ def test_sparse_rows_are_classified_like_dense_ones(kind: Any, monkeypatch: pyte
     X[np.random.default_rng(0).random(X.shape) < 0.7] = 0
     dense, sparse = (Classifier(n_solutions=2, random_state=0).fit(rows, y) for rows in (X, kind(X)))
     np.testing.assert_array_equal(dense.weights_, sparse.weights_)
-    monkeypatch.setattr(learn, "BLOCK", 100)  # some rows at a time
+    monkeypatch.setattr(perceptron, "BLOCK", 100)  # some rows at a time
     np.testing.assert_allclose(sparse.decision_function(kind(X)), dense.decision_function(X))
     np.testing.assert_array_equal(sparse.predict_proba(kind(X)), dense.predict_proba(X))
     assert OneVsRestClassifier(Classifier(random_state=0)).fit(kind(X), y).predict(kind(X)).tolist() == y.tolist()

@@ -24,6 +24,8 @@ VERBS = {
         "sample": "Draw fair samples of a perceptron's solution space.",
         "solve": "Find any solutions, as far as methods reach.",
         "count": "Count solutions, with an interval.",
+        "fit": "Fit a low-bit classifier to a table, with calibrated probabilities and a C header.",
+        "classify": "Classify the rows of a table with a fitted classifier.",
     },
     "Theory": {
         "predict": "Predict order parameters, thresholds and regimes by replica theory.",
@@ -42,7 +44,7 @@ VERBS = {
 }  # by task
 NAMES = [verb for verbs in VERBS.values() for verb in verbs]
 # modules of verbs that have another name than the verb
-MODULES = {"predict": "theory", "phase": "theory", "explore": "launch", "bench": "launch"}
+MODULES = {"classify": "fit", "predict": "theory", "phase": "theory", "explore": "launch", "bench": "launch"}
 
 
 def main() -> None:

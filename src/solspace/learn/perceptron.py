@@ -23,13 +23,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solspace.data.instances import PREPROCESSING, Preprocessing
+from solspace.learn.posterior import Standardiser
 from solspace.measure import Target
 from solspace.measure.potentials import Potential
 from solspace.numerics.arrays import Array
 from solspace.problem import BLOCK, Perceptron
 from solspace.samplers.annealing.schedules import TemperatureAnnealing
 from solspace.samplers.registry import SAMPLERS
-from solspace.system.checks import one_of, optional, whole
+from solspace.system.checks import flag, one_of, optional, whole
 
 __all__ = ["BinaryPerceptronClassifier"]
 LARGE = 1e6  # a stability that every classifier must be able to reach
@@ -70,6 +71,11 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         κ, the stability that every training sample must reach, rows being rescaled to norm √n; 0: no errors.
     potential : str or Potential, optional
         Potential of the measure: by default "log", for "temperature" "hinge". It must allow large stabilities.
+    intercept : bool, default False
+        Add ⌈√n⌉ constant features of 1, whose weights make up an intercept. Needs `standardise` or `preprocess="raw"`: the others
+        rescale rows, which planes off their mean do not survive.
+    standardise : bool, default False
+        Bring features to mean 0 and variance 1 instead of rescaling rows, as tables with columns in different units need.
 
     Attributes
     ----------
@@ -87,8 +93,9 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    No intercept is learned: the plane goes through the mean of the training set, or for "raw" rows through the origin; add a
-    constant feature there. For more than two classes use scikit-learn's `OneVsRestClassifier` or `OneVsOneClassifier`.
+    This is the estimator for hard constraints and their physics: weights without training errors, if there are any. For noisy
+    tables, probabilities, and more than two classes take `LowBitClassifier`; or scikit-learn's `OneVsRestClassifier` around this
+    one. Without `intercept` the plane goes through the mean of the training set, or for "raw" rows through the origin.
     Probabilities are fractions of the committee's votes: take `n_solutions` > 1 for them. Sparse matrices are made dense, for
     predictions some rows at a time.
 
@@ -114,6 +121,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     time_limit: float | None = None
     margin: float = 0.0
     potential: str | Potential | None = None
+    intercept: bool = False
+    standardise: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -142,6 +151,10 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         for name, allowed in {"sampler": fair, "method": ("sample", "solve"), "preprocess": PREPROCESSING}.items():
             one_of(allowed)(name, getattr(self, name))
         whole(1)("n_solutions", self.n_solutions)
+        if flag("standardise", self.standardise) and self.preprocess != "centred":
+            raise ValueError(f"standardise replaces the default preprocess; got {self.preprocess!r} beside it.")
+        if flag("intercept", self.intercept) and not self.standardise and self.preprocess != "raw":
+            raise ValueError(f"intercept needs standardise=True or preprocess='raw'; got {self.preprocess!r}.")
         optional(whole(1))("n_sweeps", self.n_sweeps)
         target = self._target()
         X, y = validate_data(self, X, y, accept_sparse="csr")
@@ -153,9 +166,13 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold two classes; got one class: {self.classes_[0]!r}.")
         X = _dense(X)
-        self.preprocessing_ = Preprocessing.learn(self.preprocess, X)
+        learned = Standardiser.learn(X, np.ones(len(X))) if self.standardise else None
+        self.preprocessing_ = _Standard.of(learned) if learned else Preprocessing.learn(self.preprocess, X)
         rows, signs = self.preprocessing_(X), 2 * codes - 1
-        self.weights_ = self._draw(rows, signs, target)
+        constants = int(np.ceil(np.sqrt(X.shape[1]))) if self.intercept else 0
+        weights = self._draw(np.column_stack([rows, np.ones((len(rows), constants), rows.dtype)]), signs, target)
+        self.weights_, ends = weights[:, : X.shape[1]], weights[:, X.shape[1] :]
+        self._size, self._shifts = weights.shape[1], ends.sum(axis=1, dtype=float)
         fields = self._fields(rows)
         wrong = (fields > 0) != codes[:, None] if target.margin == 0 else target.violated(fields * signs[:, None])
         self.violations_ = wrong.sum(axis=0)
@@ -171,13 +188,15 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.preprocess == "binarised":
             raise AttributeError("coef_ needs preprocess 'centred' or 'raw': no plane lies on binarised features.")
-        return self.weights_.mean(axis=0, keepdims=True) / np.sqrt(self.n_features_in_)
+        width = getattr(self.preprocessing_, "width", 1.0)
+        return self.weights_.mean(axis=0, keepdims=True) / np.sqrt(self._size) / width
 
     @property
     def intercept_(self) -> Array:
         """(1,) offset of the plane, which goes through the mean of the training set, or through the origin."""
         normal, mean = self.coef_, self.preprocessing_.mean
-        return np.zeros(1) if mean is None else -(normal @ mean)
+        shift = np.full(1, self._shifts.mean() / np.sqrt(self._size))
+        return shift if mean is None else shift - normal @ mean
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the signed confidence: the stability of one solution, or the mean vote of a committee.
@@ -288,7 +307,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
 
     def _fields(self, rows: Array) -> Array:
         """Return the stabilities (k, n_solutions) of rows (k, n)."""
-        return rows.astype(np.float64) @ self.weights_.T.astype(np.float64) / np.sqrt(rows.shape[1])
+        return (rows.astype(np.float64) @ self.weights_.T.astype(np.float64) + self._shifts) / np.sqrt(self._size)
 
     @staticmethod
     def _decide(fields: Array) -> Array:
@@ -297,6 +316,23 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             return fields[:, 0]
         votes = np.where(fields > 0, 1.0, -1.0).mean(axis=1)
         return votes + np.tanh(fields.mean(axis=1)) / (2 * size)
+
+
+@dataclass(frozen=True)
+class _Standard:
+    """Features to mean 0 and variance 1; constant ones to 0."""
+
+    mean: Array
+    width: Array
+
+    @classmethod
+    def of(cls, found: Standardiser) -> _Standard:
+        mean, width = np.zeros(len(found.used)), np.full(len(found.used), np.inf)
+        mean[found.used], width[found.used] = found.mean, found.width
+        return cls(mean, width)
+
+    def __call__(self, X: Array) -> Array:
+        return ((X - self.mean) / self.width).astype(np.float32)
 
 
 def _dense(X: Any) -> Array:
