@@ -5,8 +5,8 @@
     python -m benchmarks.instances score NAME FILE        FILE: weights.npy (k, n), or a number, the log of a count
     python -m benchmarks.instances best                   measure the last column anew (minutes)
 
-Solving: every row of the weights is checked from the patterns. Sampling: `ss.diagnose` judges the rows against theory, as independent
-samples. Counting: the natural logarithm of the number of solutions, compared with an exact count or an interval.
+Solving: every row of the weights is checked from the patterns. Sampling: `ss.diagnose` judges the rows against theory, as
+independent samples. Counting: the natural logarithm of the number of solutions, compared with an exact count or an interval.
 """
 
 from __future__ import annotations

@@ -307,7 +307,8 @@ class Perceptron:
         fields = sum_of_products(rows, teacher) + (shift or 0.0)
         labels = np.where(np.log(random.random(rows.m)) < target.log_weight(fields), 1, -1)
         problem = cls(rows.patterns, labels, target=target, intercept=intercept)
-        problem.teacher, problem.teacher_intercept, problem.ensemble = teacher, shift, rows.ensemble
+        problem.teacher = teacher.astype(float)  # products of int8 weights with it do not overflow
+        problem.teacher_intercept, problem.ensemble = shift, rows.ensemble
         return problem
 
     @cached_property

@@ -20,7 +20,15 @@ from solspace.store import Store
 from solspace.theory.thresholds import Thresholds
 
 OTHERS = {"temperature": 0.61, "margin": -0.37, "alpha": 0.43, "width": 0.83}
-FIXED = {"spherical-alpha-kappa", "symmetric-threshold", "planted", "planted-t-alpha", "counts", "counting-reach"}
+FIXED = {
+    "spherical-alpha-kappa",
+    "symmetric-threshold",
+    "planted",
+    "planted-t-alpha",
+    "counts",
+    "counting-reach",
+    "sphere-wall",
+}
 """Figures whose axes are the parameters, or that have several targets, or none."""
 ADJUSTABLE = [name for name in figures.FIGURES if name not in FIXED]
 
