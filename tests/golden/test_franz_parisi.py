@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.theory import franz_parisi as module
-from solspace.theory.franz_parisi import Curve
+from solspace.theory import probe as module
+from solspace.theory.probe import Curve
 
 UNIFORM = ss.Target(potential="uniform")
 # reference: log, T = 0.5, α = 0.3; probe: uniform (theory notes 15, by finite differences: 1e-6)
