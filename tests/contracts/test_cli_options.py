@@ -91,7 +91,7 @@ REFUSED = {
     ("count", "--features 9"): [RANDOM],
     ("count", "--preprocess raw"): [RANDOM],
     ("count", "--n 11"): [OWN, IMAGES, FILE],
-    ("count", "--intercept 2"): [RANDOM, IMAGES, FILE],
+    ("count", "--intercept 2"): [RANDOM, IMAGES],
     ("count", "--ensemble gaussian"): [OWN, IMAGES, FILE],
     ("count", "--temperature 0.7"): [[], BAND],
     ("predict", "--temperature 0.7"): [UNIFORM, BAND],
