@@ -30,6 +30,7 @@ from solspace.samplers.annealing.chains import Chains, Flips, Plan, Run, key_of,
 from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.exchange import run_exchange
 from solspace.samplers.annealing.restart import Start, start_of
+from solspace.samplers.annealing.rotations import is_real
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
@@ -40,7 +41,7 @@ from solspace.system.checks import Config, check_call, count, flag, option, opti
 from solspace.system.plain import Values
 
 Callback = Callable[[Chains], object]
-PRIORS = ("binary", "levels")
+PRIORS = ("binary", "levels", "spherical", "gaussian")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +208,7 @@ def make_plan(
     n_extra, thin = config.n_extra, config.thin
     if target.prior.name not in PRIORS:
         raise ValueError(
-            f"anneal moves weights on levels, ±1 among them, but the target's prior is {target.prior}; use localize for it."
+            f"anneal takes the priors {', '.join(PRIORS)}, but the target's is {target.prior}; use localize for it."
         )
     if config.exchange and not n_extra:
         raise ValueError("exchange=True exchanges replicas in the sweeps after the schedule: give n_extra of them.")
@@ -236,7 +237,7 @@ def run_chains(
     """Return the samples of one problem; `total` is the number of chains that a device carries in all."""
     plan, key = make_plan(problem.target, schedule, config, solve, start is not None), key_of(rng)
     on_gpu = on_device(problem, config.device)
-    if plan.stages[-1].potential.hard and not plan.solve and not problem.has_binary_patterns:
+    if plan.stages[-1].potential.hard and not plan.solve and (is_real(plan.target) or not problem.has_binary_patterns):
         check_measure(plan.problem(problem))
 
     def make(plan: Plan, n_chains: int) -> Flips:

@@ -364,6 +364,10 @@ def cpu_flips(problem: Perceptron, plan: Plan, key: int, n_chains: int, n_thread
         from solspace.samplers.annealing.levels import level_flips
 
         kind = level_flips
+    if problem.target.prior.name in ("spherical", "gaussian"):
+        from solspace.samplers.annealing.rotations import Rotations
+
+        kind = Rotations
     return kind(problem, plan, key, n_chains, n_threads)
 
 

@@ -64,8 +64,10 @@ class Forms(NamedTuple):
     cells: Array  # (rows, 6) float64 coefficients of all tables, lowest power first
 
 
-def forms(stages: Sequence[Stage]) -> Forms:
-    """Return the log weights of `stages`; stages that share a potential share its table.
+def forms(stages: Sequence[Stage], allowed: Sequence[Stage] = ()) -> Forms:
+    """Return the log weights of `stages`, and behind them minus the distances from what each of the stages `allowed` allows.
+
+    By these a chain on the wrong side finds its way. Stages that share a potential share its table.
 
     >>> from solspace.measure import Target
     >>> stages = [Target(temperature=0.5, margin=0.1), Target(potential="probit(0.3)")]
@@ -78,6 +80,9 @@ def forms(stages: Sequence[Stage]) -> Forms:
     closed = [_closed(stage) for stage in stages]
     tables = _Tables([stage for stage, form in zip(stages, closed) if form is None])
     rows = [tables.row(stage) if form is None else form for stage, form in zip(stages, closed)]
+    for stage in allowed:
+        low, high = _allowed(stage.potential)
+        rows.append((RAMP, [stage.margin + low, 1.0, stage.margin + high]))
     numbers = np.zeros((len(rows), max(_SIZE, *(len(row[1]) for row in rows))))
     for own, (_, values) in zip(numbers, rows):
         own[: len(values)] = values
@@ -87,7 +92,7 @@ def forms(stages: Sequence[Stage]) -> Forms:
 def _closed(stage: Stage) -> tuple[int, list[float]] | None:
     """Return kind and numbers of a closed form, with every wall at its place in s; None if there is none.
 
-    FLAT: lowest, highest s. STEP: edge, log weight below and above. RAMP: edge, slope below. LOGISTIC: β, κ, scale.
+    FLAT: lowest, highest s. STEP: edge, log weight below, above. RAMP: lower edge, slope, upper edge. LOGISTIC: β, κ, scale.
     POWER: β, τ, sign, wall, linear, quadratic: β(u^τ - 1)/τ of u = sign (s - wall), β log u at τ = 0, + linear u - quadratic u².
     PAIR: β, τ, lower, upper, quadratic about the middle: the same of u = (s - lower)(upper - s).
     """
@@ -105,7 +110,7 @@ def _closed(stage: Stage) -> tuple[int, list[float]] | None:
     simple = {
         Errors: lambda: (STEP, [margin, -beta, 0.0]),
         Flip: lambda: (STEP, [margin, *(beta * np.log([given["rate"], 1 - given["rate"]]))]),
-        Hinge: lambda: (RAMP, [margin, beta]),
+        Hinge: lambda: (RAMP, [margin, beta, np.inf]),
         Log: lambda: (POWER, [beta, 0.0, 1.0, margin, 0.0, 0.0]),
         Tau: lambda: (POWER, [beta, given["tau"], 1.0, margin, 0.0, 0.0]),
         LogQuadratic: lambda: (POWER, [beta, 0.0, 1.0, margin, beta * given["linear"], beta * given["quadratic"]]),
@@ -122,6 +127,19 @@ def _wall(potential: LogBand | Wall | TauWall, margin: float, beta: float) -> tu
         return PAIR, [beta, potential.tau, margin + low, margin + high, beta * potential.quadratic]
     sign, wall = (1.0, low) if potential.upper is None else (-1.0, high)
     return POWER, [beta, potential.tau, sign, margin + wall, 0.0, 0.0]
+
+
+def _allowed(potential: Potential) -> tuple[float, float]:
+    """Return the ends of the stabilities where the weight of a potential is positive, from the margin."""
+    edges = np.unique(potential.breakpoints) if potential.hard else np.empty(0)
+    if not len(edges):
+        return -np.inf, np.inf
+    middles = np.concatenate([[edges[0] - 1], (edges[1:] + edges[:-1]) / 2, [edges[-1] + 1]])
+    held = np.flatnonzero(np.isfinite(scaled_log_weight(potential, middles, 1.0)))
+    if len(held) == 0 or held[-1] - held[0] + 1 != len(held):
+        raise ValueError(f"what {potential} allows is not one interval of stabilities; annealing needs one.")
+    ends = np.concatenate([[-np.inf], edges, [np.inf]])
+    return float(ends[held[0]]), float(ends[held[-1] + 1])
 
 
 class _Tables:
@@ -197,7 +215,8 @@ def _side(potential: Potential, beta: float, anchor: float, sign: int, width: fl
     seen = values(_CHECKED)
     checked = used & whole & (start < REACH)
     found, seen = (fitted @ np.vander(_CHECKED, 6, increasing=True).T)[checked], seen[checked]
-    error = np.abs(found - seen) * beta / (ACCURACY + 1e-9 * beta * np.abs(np.where(np.isfinite(seen), seen, 0.0)))
+    size = beta * np.abs(np.where(np.isfinite(seen), seen, 0.0))
+    error = np.abs(found - seen) * beta / (ACCURACY + np.where(size < 1e3, 1e-9, 0.1) * size)
     worst = float(error.max(initial=0.0))
     fitted[~whole] = [-np.inf, 0.0, 0.0, 0.0, 0.0, 0.0]
     return fitted, np.inf if torn.any() or not np.isfinite(worst) else worst
@@ -263,7 +282,7 @@ def _step(p: Numbers, s: float) -> float:
 
 @numba.njit(inline="always")
 def _ramp(p: Numbers, s: float) -> float:
-    return p[1] * min(s - p[0], 0.0)
+    return -p[1] * max(max(p[0] - s, s - p[2]), 0.0)
 
 
 @numba.njit(inline="always")

@@ -1,0 +1,246 @@
+"""Moves of real weights by slice sampling: rotations of two weights in their plane, for any density and field.
+
+A move turns (w_i, w_j) by an angle θ: a level is drawn below the present log weight, and angles in a bracket that shrinks
+towards θ = 0 until one lies above it (Neal 2003; Murray, Adams, MacKay 2010). It costs two columns of the patterns a trial, ends
+early at hard walls, has no step size, and keeps |w|² to rounding.
+
+* On the sphere a sweep turns every weight once, with a partner.
+* An independent Gaussian weight turns with a fresh partner N(0, σ²), which no constraint sees, about its mean σ² h: prior and
+  field are then in the partner's law and not in the level.
+
+Stabilities are recomputed from the weights before every sweep, so that how sweeps are cut into launches changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numba import float64, uint64
+
+from solspace.numerics.arrays import Array
+from solspace.samplers.kernels.densities import BLOCK, FLAT, Forms, moved
+from solspace.samplers.kernels.flips import Rows, Sweeps
+from solspace.samplers.kernels.philox import ACCEPTANCE, START, philox_words
+from solspace.system.compiled import njit
+
+TRIALS = 118  # angles of a move at most: enough to shrink a bracket to rounding
+BLOCKS = 32  # of random numbers that a move owns
+STEEP = 48.0  # energy in kT of a chain on the wrong side of a wall, for each 1/√n of distance
+
+
+class Problem(NamedTuple):
+    """What is sampled, beside the weights' prior."""
+
+    columns: Array  # (n, m) patterns by columns, int8 or floating point
+    scale: float  # 1/√n
+    powers: Array  # (m,) powers of the constraints, or (0,)
+    forms: Forms  # log weights of the stages, distances from what each allows, and the distance from what the target allows
+    heat: Array  # (stages,) what -log weight is multiplied with to make U
+
+
+class Prior(NamedTuple):
+    """The weights given the field: the first `sphere` of them on the sphere, the others independent and Gaussian."""
+
+    sphere: int
+    mean: Array  # (k, n), of the others; (0, 0) where there are none
+    spread: Array  # (k, n) standard deviations
+
+
+@numba.njit(error_model="numpy")
+def _fraction(word: int) -> float:
+    return (float64(word) + 0.5) * 2.0**-32
+
+
+@numba.njit(error_model="numpy")
+def _normal(key: np.uint64, block: int, sweep: int, chain: int, stream: int) -> float:
+    a, b, c, _ = philox_words(block, sweep, chain, stream, key)
+    u = (float64((a << uint64(21)) ^ b) + 0.5) * 2.0**-53
+    return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * _fraction(c))
+
+
+@njit(nogil=True, error_model="numpy")
+def first_weights(key: np.uint64, numbers: Array, out: Array) -> None:
+    """Fill `out` (k, n) with standard normal deviates of the chains `numbers`."""
+    for row in range(len(out)):
+        for i in range(out.shape[1]):
+            out[row, i] = _normal(key, i, 0, numbers[row], START)
+
+
+@njit(nogil=True, error_model="numpy")
+def find_states(columns: Array, scale: float, weights: Array, out: Array) -> None:
+    """Fill `out` (m,) with scale · Σ_i x_i w_i, in one order."""
+    n, m = columns.shape
+    for k in range(uint64(m)):
+        out[k] = 0.0
+    for i in range(0, n - n % 4, 4):
+        a, b, c, d = columns[i], columns[i + 1], columns[i + 2], columns[i + 3]
+        u, v, w, z = weights[i] * scale, weights[i + 1] * scale, weights[i + 2] * scale, weights[i + 3] * scale
+        for k in range(uint64(m)):
+            out[k] += (u * a[k] + v * b[k]) + (w * c[k] + z * d[k])
+    for i in range(n - n % 4, n):
+        a, u = columns[i], weights[i] * scale
+        for k in range(uint64(m)):
+            out[k] += u * a[k]
+
+
+@njit(nogil=True, error_model="numpy")
+def turn(
+    forms: Forms, stage: int, s: Array, powers: Array, x: Array, y: Array, scale: float, at: float, u: float, v: float,
+    pull: float, beside: float, cold: bool, key: np.uint64, move: int, sweep: int, chain: int, room: Array,
+) -> tuple[float, float, float, int]:  # fmt: skip
+    """Draw an angle: return by how much the pair (u, v) moves, the log weight there, and how many angles were tried.
+
+    `at` is the log weight of the stabilities `s`; `x` and `y` are the columns, y (0,) where no constraint sees the partner,
+    and `pull`, `beside` their fields. When `cold`, an angle is taken that lowers no log weight.
+    """
+    a, b, c, d = philox_words(BLOCKS * move, sweep, chain, ACCEPTANCE, key)
+    level = at if cold else at + np.log((float64((a << uint64(21)) ^ b) + 0.5) * 2.0**-53)
+    high = 2.0 * np.pi * _fraction(c)
+    low, angle = high - 2.0 * np.pi, high
+    flat, alone = forms.kinds[stage] == FLAT, len(y) == 0
+    for trial in range(1, TRIALS + 1):
+        cosine, sine = np.cos(angle) - 1.0, np.sin(angle)
+        first, second = u * cosine - v * sine, u * sine + v * cosine
+        least = level - pull * first - beside * second
+        if not flat or least <= 0.0:
+            if alone:
+                value = moved(forms, stage, s, powers, x, scale * first, x, 0.0, room)
+            else:
+                value = moved(forms, stage, s, powers, x, scale * first, y, scale * second, room)
+            if value >= least:
+                return first, second, value, trial
+        if angle < 0.0:
+            low = angle
+        else:
+            high = angle
+        word = d
+        if trial % 4 == 1:
+            a, b, c, d = philox_words(BLOCKS * move + (trial + 3) // 4, sweep, chain, ACCEPTANCE, key)
+        else:
+            word = a if trial % 4 == 2 else b if trial % 4 == 3 else c
+        angle = low + (high - low) * _fraction(word)
+    return 0.0, 0.0, at, TRIALS
+
+
+@numba.njit(error_model="numpy")
+def _shift(s: Array, x: Array, a: float, y: Array, b: float) -> None:
+    if len(y):
+        for k in range(uint64(len(s))):
+            s[k] += a * x[k] + b * y[k]
+    else:
+        for k in range(uint64(len(s))):
+            s[k] += a * x[k]
+
+
+@numba.njit(error_model="numpy")
+def _weight(problem: Problem, stage: int, s: Array, room: Array) -> float:
+    return moved(problem.forms, stage, s, problem.powers, s, 0.0, s, 0.0, room)
+
+
+@numba.njit(error_model="numpy")
+def _energy(problem: Problem, stage: int, s: Array, room: Array) -> float:
+    found = 0.0 - _weight(problem, stage, s, room)
+    if found == np.inf:
+        return -STEEP / problem.scale * _weight(problem, len(problem.heat) + stage, s, room)
+    return found
+
+
+@numba.njit(error_model="numpy")
+def _solved(problem: Problem, s: Array, room: Array) -> bool:
+    return _weight(problem, 2 * len(problem.heat), s, room) == 0.0
+
+
+@njit(nogil=True, error_model="numpy")
+def weigh(problem: Problem, stage: Array, states: Array, out: Array) -> None:
+    """Fill `out` (k,) with the energies in kT of chains at `states` at their `stage`: finite also beyond a wall."""
+    room = np.empty(BLOCK)
+    for row in range(len(out)):
+        out[row] = _energy(problem, stage[row], states[row], room)
+
+
+@njit(nogil=True, error_model="numpy")
+def run_chains(problem: Problem, prior: Prior, sweeps: Sweeps, rows: Rows, states: Array, halt: Array) -> None:
+    """Run chains, one after another, through sweeps; `states` (k, m) is written.
+
+    `sweeps.orders` are the weights on the sphere, which are turned in pairs, and behind them the others. `halt` (1,) is a flag
+    that others may set to end the run at once, in mid-sweep.
+    """
+    room = np.empty(BLOCK)
+    for row in range(len(rows.weights)):
+        for t in range(len(sweeps.orders)):
+            if halt[0] or rows.stopped[row]:
+                break
+            _sweep(problem, prior, sweeps, rows, states[row], row, t, halt, room)
+
+
+@numba.njit(error_model="numpy")
+def _sweep(
+    problem: Problem, prior: Prior, sweeps: Sweeps, rows: Rows, s: Array, row: int, t: int, halt: Array, room: Array
+) -> None:
+    stages, sphere, pulled = len(problem.heat), prior.sphere, rows.field.size > 0
+    stage, now, number, scale = rows.stage[row] + sweeps.stride * t, sweeps.first + t, rows.number[row], problem.scale
+    columns, powers, forms, order, w = (
+        problem.columns,
+        problem.powers,
+        problem.forms,
+        sweeps.orders[t],
+        rows.weights[row],
+    )
+    key, pairs, none, tried, made = sweeps.key, (sphere + 1) // 2, columns[0][:0], 0, 0
+    _onto_sphere(w, sphere)
+    find_states(columns, scale, w, s)
+    form, at, cold = stage, _weight(problem, stage, s, room), sweeps.kt[stage] == 0.0
+    lost = at == -np.inf
+    if lost:  # downhill to where the weight is positive
+        form, cold = stages + stage, True
+        at = _weight(problem, form, s, room)
+    for p in range(pairs + len(order) - sphere):
+        if halt[0]:
+            return
+        pull, beside = 0.0, 0.0
+        if p < pairs:
+            i, j = order[2 * p], order[(2 * p + 1) % sphere]
+            x, y, u, v = columns[i], columns[j], w[i], w[j]
+            if pulled and not cold:
+                pull, beside = rows.field[row, i], rows.field[row, j]
+        else:
+            i = j = order[sphere + p - pairs]
+            x, y, u = columns[i], none, w[i] - prior.mean[row, i]
+            v = prior.spread[row, i] * _normal(key, BLOCKS * p + BLOCKS - 1, now, number, ACCEPTANCE)
+        a, b, at, trials = turn(
+            forms, form, s, powers, x, y, scale, at, u, v, pull, beside, cold, key, p, now, number, room
+        )
+        tried += trials
+        if a == 0.0 and b == 0.0:
+            continue
+        made += 1
+        w[i] += a
+        if p < pairs:
+            w[j] += b
+        _shift(s, x, scale * a, y, scale * b)
+        if lost and at == 0.0:
+            found = _weight(problem, stage, s, room)
+            lost = found == -np.inf
+            if not lost:
+                form, at, cold = stage, found, sweeps.kt[stage] == 0.0
+        if sweeps.solve and _solved(problem, s, room):
+            rows.stopped[row] = True
+            break
+    rows.energy[row, t] = _energy(problem, stage, s, room) * problem.heat[stage]
+    rows.accepted[row, t] = np.int32(len(w) * made / max(tried, 1))
+    if rows.solved_at[row] < 0 and _solved(problem, s, room):
+        rows.solved_at[row] = now
+    if sweeps.draw_at[t] >= 0:
+        for i in range(len(w)):
+            rows.draws[row, sweeps.draw_at[t], i] = w[i]
+
+
+@numba.njit(error_model="numpy")
+def _onto_sphere(w: Array, sphere: int) -> None:
+    square = 0.0
+    for i in range(sphere):
+        square += w[i] * w[i]
+    for i in range(sphere):
+        w[i] *= np.sqrt(sphere / square)
