@@ -21,6 +21,7 @@ from solspace.samplers.annealing.cpu import CpuFlips, Work
 from solspace.samplers.annealing.schedules import Stage, heats
 from solspace.samplers.constraints import Allowed
 
+REACH = 6.0  # widths 1/√t of the law in a field that a pair on the sphere may move at once
 TRIES = 4.0  # evaluations of a column in a sweep, about, for each weight and constraint
 
 
@@ -117,15 +118,16 @@ class Rotations(CpuFlips[Laid]):
 
     def _prior(self, chains: Chains, rows: slice) -> Any:
         """Return the law of some chains' weights, given the field."""
+        time = np.zeros(len(chains.weights[rows])) if chains.time is None else chains.time[rows]
+        with np.errstate(divide="ignore"):
+            reach = REACH / np.sqrt(time)
         if self.sphere and self.problem.intercept is None:
-            return self.kernels.Prior(self.sphere, np.empty((0, 0)), np.empty((0, 0)))
-        count = len(chains.weights[rows])
-        time = np.zeros(count) if chains.time is None else chains.time[rows]
+            return self.kernels.Prior(self.sphere, reach, np.empty((0, 0)), np.empty((0, 0)))
         variance = 1 / (1 / self.variance + time[:, None])
         mean = np.zeros(variance.shape)
         if chains.field is not None:
             mean[:, : chains.field.shape[1]] = chains.field[rows]
-        return self.kernels.Prior(self.sphere, variance * mean, np.sqrt(variance))
+        return self.kernels.Prior(self.sphere, reach, variance * mean, np.sqrt(variance))
 
     def _sampled(self, laid: Laid) -> Any:
         scale = 1 / np.sqrt(self.problem.n)

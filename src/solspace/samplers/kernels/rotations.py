@@ -44,6 +44,7 @@ class Prior(NamedTuple):
     """The weights given the field: the first `sphere` of them on the sphere, the others independent and Gaussian."""
 
     sphere: int
+    reach: Array  # (k,) distance that a pair on the sphere may move at once; infinite: round the whole circle
     mean: Array  # (k, n), of the others; (0, 0) where there are none
     spread: Array  # (k, n) standard deviations
 
@@ -88,17 +89,19 @@ def find_states(columns: Array, scale: float, weights: Array, out: Array) -> Non
 @njit(nogil=True, error_model="numpy")
 def turn(
     forms: Forms, stage: int, s: Array, powers: Array, x: Array, y: Array, scale: float, at: float, u: float, v: float,
-    pull: float, beside: float, cold: bool, key: np.uint64, move: int, sweep: int, chain: int, room: Array,
+    pull: float, beside: float, width: float, cold: bool, key: np.uint64, move: int, sweep: int, chain: int, room: Array,
 ) -> tuple[float, float, float, int]:  # fmt: skip
     """Draw an angle: return by how much the pair (u, v) moves, the log weight there, and how many angles were tried.
 
     `at` is the log weight of the stabilities `s`; `x` and `y` are the columns, y (0,) where no constraint sees the partner,
-    and `pull`, `beside` their fields. When `cold`, an angle is taken that lowers no log weight.
+    and `pull`, `beside` their fields. The bracket, of this `width`, lies anywhere about 0. When `cold`, an angle is taken that
+    lowers no log weight.
     """
     a, b, c, d = philox_words(BLOCKS * move, sweep, chain, ACCEPTANCE, key)
     level = at if cold else at + np.log((float64((a << uint64(21)) ^ b) + 0.5) * 2.0**-53)
-    high = 2.0 * np.pi * _fraction(c)
-    low, angle = high - 2.0 * np.pi, high
+    high = width * _fraction(c)
+    low = high - width
+    angle = low + width * _fraction(d)
     flat, alone = forms.kinds[stage] == FLAT, len(y) == 0
     for trial in range(1, TRIALS + 1):
         cosine, sine = np.cos(angle) - 1.0, np.sin(angle)
@@ -115,12 +118,10 @@ def turn(
             low = angle
         else:
             high = angle
-        word = d
+        a, b, c = b, c, d
         if trial % 4 == 1:
             a, b, c, d = philox_words(BLOCKS * move + (trial + 3) // 4, sweep, chain, ACCEPTANCE, key)
-        else:
-            word = a if trial % 4 == 2 else b if trial % 4 == 3 else c
-        angle = low + (high - low) * _fraction(word)
+        angle = low + (high - low) * _fraction(a)
     return 0.0, 0.0, at, TRIALS
 
 
@@ -199,18 +200,19 @@ def _sweep(
     for p in range(pairs + len(order) - sphere):
         if halt[0]:
             return
-        pull, beside = 0.0, 0.0
+        pull, beside, width = 0.0, 0.0, 2.0 * np.pi
         if p < pairs:
             i, j = order[2 * p], order[(2 * p + 1) % sphere]
             x, y, u, v = columns[i], columns[j], w[i], w[j]
             if pulled and not cold:
                 pull, beside = rows.field[row, i], rows.field[row, j]
+                width = min(width, prior.reach[row] / np.sqrt(u * u + v * v))
         else:
             i = j = order[sphere + p - pairs]
             x, y, u = columns[i], none, w[i] - prior.mean[row, i]
             v = prior.spread[row, i] * _normal(key, BLOCKS * p + BLOCKS - 1, now, number, ACCEPTANCE)
         a, b, at, trials = turn(
-            forms, form, s, powers, x, y, scale, at, u, v, pull, beside, cold, key, p, now, number, room
+            forms, form, s, powers, x, y, scale, at, u, v, pull, beside, width, cold, key, p, now, number, room
         )
         tried += trials
         if a == 0.0 and b == 0.0:
