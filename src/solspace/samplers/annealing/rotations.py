@@ -21,7 +21,7 @@ from solspace.samplers.annealing.cpu import CpuFlips, Work
 from solspace.samplers.annealing.schedules import Stage, heats
 from solspace.samplers.constraints import Allowed
 
-REACH = 6.0  # widths 1/√t of the law in a field that a pair on the sphere may move at once
+REACH = 12.0  # widths 1/√t of the law in a field that a pair on the sphere may move at once
 TRIES = 4.0  # evaluations of a column in a sweep, about, for each weight and constraint
 
 
@@ -44,10 +44,12 @@ class Rotations(CpuFlips[Laid]):
 
     kernel = "slice"
 
-    def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
+    def __init__(
+        self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None, every: int = 1
+    ) -> None:
         from solspace.samplers.kernels import densities, rotations
 
-        self.kernels, self.densities = rotations, densities
+        self.kernels, self.densities, self.every = rotations, densities, every
         prior = problem.target.prior
         self.sphere = problem.n if isinstance(prior, Spherical) else 0
         if self.sphere == 1:
@@ -131,4 +133,4 @@ class Rotations(CpuFlips[Laid]):
 
     def _sampled(self, laid: Laid) -> Any:
         scale = 1 / np.sqrt(self.problem.n)
-        return self.kernels.Problem(self.columns, scale, self.powers, laid.forms, laid.heat)
+        return self.kernels.Problem(self.columns, scale, self.powers, laid.forms, laid.heat, self.every)

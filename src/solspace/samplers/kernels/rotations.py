@@ -8,7 +8,7 @@ early at hard walls, has no step size, and keeps |w|² to rounding.
 * An independent Gaussian weight turns with a fresh partner N(0, σ²), which no constraint sees, about its mean σ² h: prior and
   field are then in the partner's law and not in the level.
 
-Stabilities are recomputed from the weights before every sweep, so that how sweeps are cut into launches changes nothing.
+Where stabilities are recomputed from the weights before every sweep, a run that was interrupted goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Problem(NamedTuple):
     powers: Array  # (m,) powers of the constraints, or (0,)
     forms: Forms  # log weights of the stages, distances from what each allows, and the distance from what the target allows
     heat: Array  # (stages,) what -log weight is multiplied with to make U
+    every: int  # sweeps after which stabilities are recomputed from the weights
 
 
 class Prior(NamedTuple):
@@ -190,8 +191,9 @@ def _sweep(
         rows.weights[row],
     )
     key, pairs, none, tried, made = sweeps.key, (sphere + 1) // 2, columns[0][:0], 0, 0
-    _onto_sphere(w, sphere)
-    find_states(columns, scale, w, s)
+    if now % problem.every == 0:
+        _onto_sphere(w, sphere)
+        find_states(columns, scale, w, s)
     form, at, cold = stage, _weight(problem, stage, s, room), sweeps.kt[stage] == 0.0
     lost = at == -np.inf
     if lost:  # downhill to where the weight is positive

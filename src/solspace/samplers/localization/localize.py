@@ -155,8 +155,10 @@ def localize(  # type: ignore[misc]
         AMP for patterns that look random, expectation propagation otherwise and with an intercept, or a function (field (k, n),
         time (k,)) -> mean (k, n) under the target times exp(⟨h, w⟩ - t |w|²/2), with an intercept integrated out.
     finish : int or "auto", default "auto"
-        How discrete weights are drawn at the end: a number of heat-bath sweeps in the field at `final_time`; 0 for the values
-        next to the means; "auto" for 32 sweeps at t = 3 or 8 (12/d² or 32/d²) if single moves mix there, else at the final time.
+        How weights are drawn at the end: a number of sweeps in the field at `final_time`, of heat-bath moves of discrete weights or
+        rotations of real ones; 0 for the values next to the means, or the means rescaled to the sphere, which keep away from walls.
+        "auto": 32 sweeps at t = 3 or 8 (12/d² or 32/d²) of single moves, 4 at t = 10³ of rotations (of small problems 64 at t = 10),
+        if they mix there, else at the final time. Rotations run on the CPU, also for device="gpu".
     callback : callable, optional
         Called with a `Record` after every step.
     progress : bool, optional
@@ -291,7 +293,7 @@ def plan_run(
     unit = _time_unit(problem)
     sweeps, exit_times = _exits(row, config, unit, problem)
     step = None if config.times is not None else config.step
-    if config.step is None and sweeps and config.accuracy != "careful":
+    if config.step is None and sweeps and row == "binary" and config.accuracy != "careful":
         step = SHORT
     options = {
         "step": step,
@@ -327,7 +329,9 @@ def plan_run(
         noise = Noise(seeds[0], np.zeros_like(columns.mean))
     flips = prior.name == "binary" and problem.plain
     bath = (exits.Bath if flips else LevelBath)(problems, seeds, k, sweeps) if sweeps else None
-    if sweeps and flips and device == "gpu":
+    if sweeps and row != "binary":
+        bath = exits.Rotated(problems, seeds, k, sweeps, exit_times)
+    elif sweeps and flips and device == "gpu":
         bath = exits.GpuBath(problems, seeds, k, sweeps, bits)
     slower = careful if config.accuracy == "auto" else None
     return loop.Plan(problems, seeds, k, settings, pace, slower, config.times, exit_times, denoiser, noise, bath)
@@ -367,22 +371,29 @@ def _integrator(row: str, prior: Prior, denoiser: str, config: LocalizeConfig) -
 
 
 def _exits(row: str, config: LocalizeConfig, unit: float, problem: Perceptron) -> tuple[int, list[float]]:
-    """Return the sweeps of the heat bath at the end and the times at which samples may leave."""
+    """Return the sweeps in the field at the end and the times at which samples may leave."""
     times, final, sweeps = config.times, config.final_time, config.finish
     if times is not None:
         if final not in (None, times[-1]):
             raise ValueError(f"final_time is {final!r}, but the grid in step ends at {times[-1]:g}.")
         final = float(times[-1])
-    if why := lacks_moves(problem):
+    real = row != "binary"
+    if why := "" if real and problem.plain else lacks_moves(problem):
         if sweeps not in ("auto", 0):
             raise ValueError(why)
         sweeps = 0
+    times_of: tuple[float, ...] = exits.TIMES
+    chosen = exits.SWEEPS
+    if real:
+        large = problem.n * problem.m > exits.SMALL
+        times_of, chosen = exits.ROTATION_TIMES[large], exits.ROTATIONS[large]
+    usual = [unit * time for time in times_of]
     if isinstance(sweeps, str):
         last = unit * FINAL_TIME[row] if final is None else final
-        early = [] if times is not None else [unit * time for time in exits.TIMES if unit * time < last]
-        return exits.SWEEPS, [*early, last]
-    usual = unit * (exits.TIMES[0] if sweeps else FINAL_TIME[row])
-    return sweeps, [usual if final is None else final]
+        early = [] if times is not None else [time for time in usual if time < last]
+        return chosen, [*early, last]
+    first = usual[-1 if real else 0]
+    return sweeps, [(first if sweeps else unit * FINAL_TIME[row]) if final is None else final]
 
 
 def _identity(plan: loop.Plan, config: LocalizeConfig) -> Values:

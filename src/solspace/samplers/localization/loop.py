@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from solspace.info import LocalizationInfo
-from solspace.measure.priors import Binary, Gaussian, Levels
+from solspace.measure.priors import Binary, Gaussian
 from solspace.numerics.arrays import Array, Precision
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
@@ -343,9 +343,8 @@ class Loop:
         self.diverged, self.left = np.zeros(k, bool), np.zeros(k, bool)
         self.factors = Factors(plan.problems[0])
         plan.denoiser.samples.times = self.time
-        prior = plan.problems[0].target.prior
-        dtype = prior.array.dtype if isinstance(prior, Levels) else np.int8
-        self.weights = np.zeros((k, self.factors.reduced.n), dtype)  # of the samples that have left, clamped ones apart
+        # of the samples that have left, clamped ones apart
+        self.weights = np.zeros((k, self.factors.reduced.n), np.int8 if plan.bath is None else plan.bath.dtype)
         self.record = Record(means=lambda: self.factors.whole(plan.denoiser.samples.means()))
 
     @property
