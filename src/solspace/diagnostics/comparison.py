@@ -19,6 +19,7 @@ from scipy.special import rel_entr
 
 from solspace.diagnostics.report import COARSE, SIGMAS, Agreement, Distance, Estimate, Report, Verdict, enough, visible
 from solspace.info import LocalizationInfo
+from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
 from solspace.numerics.streams import generator
@@ -37,6 +38,9 @@ MANY = 9.0  # log of the ratio of solutions to pairs of samples above which no t
 # overlaps. In 30,000 sets of 3 to 64 fair samples (n = 51 to 1001, ±1 and spherical) it was at least exp(-8) and exp(-19).
 RARE, RARER = 14.0, 20.0
 INSTANCE = 0.5  # typical difference of an instance's overlap from theory's, over 1/√n
+LAYER = 0.005  # stabilities are judged on their own this near a wall, where the weights are real numbers
+FEWEST = 12.0  # least number of stabilities that theory must expect there
+UNEVEN = 1.0  # spread between constraints of the share that each has there, over its mean: at least that of theory
 MOST = 2048  # samples among which near copies are looked for
 ALONE = "cannot tell: there are no two independent samples to compare; draw at least four."
 
@@ -48,6 +52,7 @@ def measure(samples: Samples, prediction: Prediction | None, reference: Samples 
         weights, chain = samples.weights[judged], chains_of(samples)[judged]
         _, one_each = np.unique(chain, return_index=True)
         found = _stabilities(samples.stabilities[judged], samples.n, prediction)
+        found["layer"] = _layer(samples.stabilities[judged], chain, samples.target, prediction)
         found["overlap"] = _overlap(weights, chain, prediction)
         found["copies"] = _copies(samples, judged, prediction, reference)
         found["overlap_square"] = overlap_square(weights[one_each].astype(float), prediction)
@@ -135,6 +140,46 @@ def _stabilities(stabilities: Array, n: int, prediction: Prediction | None) -> V
         "ks_pooled": Distance(_ks(np.sort(cdf.ravel())), noise, POOLED),
         "w1": _w1(pooled, m, prediction),
     }
+
+
+def walls(target: Target) -> list[tuple[float, float]]:
+    """Return the intervals of stabilities next to the walls of a hard potential, where weights are real numbers.
+
+    >>> walls(Target("spherical", "band(1)", margin=0.5))
+    [(-0.5, -0.495), (1.495, 1.5)]
+    """
+    if not target.potential.hard or target.prior.name not in ("spherical", "gaussian"):
+        return []
+    found = []
+    for edge in sorted({target.margin + point for point in target.potential.breakpoints}):
+        below, above = target.violated(np.array([edge - LAYER, edge + LAYER]))
+        if below != above:
+            found.append((edge, edge + LAYER) if below else (edge - LAYER, edge))
+    return found
+
+
+def shares_at_walls(stabilities: Array, target: Target) -> Array:
+    """Return the share (k,) of each sample's stabilities (k, m) that is next to a wall."""
+    inside = [((stabilities >= low) & (stabilities <= high)).mean(axis=1) for low, high in walls(target)]
+    return np.sum(inside, axis=0)
+
+
+def _layer(stabilities: Array, chain: Array, target: Target, prediction: Prediction | None) -> Estimate | None:
+    """Return the share of stabilities next to a wall; None if theory expects too few, or there is no wall.
+
+    Its error is that of independent counts or of chains, whichever is larger, and allows for the instance.
+    """
+    if prediction is None or not (ends := walls(target)):
+        return None
+    k, m = stabilities.shape
+    expected = float(sum(np.diff(np.asarray(prediction.stability_cdf(np.array(own))))[0] for own in ends))
+    if expected * k * m < FEWEST:
+        return None
+    each = _chain_means(shares_at_walls(stabilities, target), chain)
+    error = np.sqrt(expected / (k * m))
+    if len(each) > 1:
+        error = max(error, each.std(ddof=1) / np.sqrt(len(each)))
+    return Estimate(float(each.mean()), float(np.hypot(error, UNEVEN * expected / np.sqrt(m))), expected)
 
 
 def _ks(cdf: Array) -> float:
@@ -249,6 +294,10 @@ def judge_by_theory(found: Report, samples: Samples, cure: str) -> Verdict:
     overlap, mean, w1 = found.overlap, found.mean_stability, found.w1
     if off := _off_theory(found, cure):
         return Verdict(False, f"biased: {off}")
+    if (layer := found.layer) is not None and layer.biased:
+        few, cure = ("few", _at_wall(samples)) if layer.sigmas < 0 else ("many", cure)
+        pair = f"{layer.value:.2g} of them are within {LAYER} of it, theory {layer.theory:.2g}"
+        return Verdict(False, f"biased near the margin: too {few} stabilities are next to a wall ({pair}). {cure}.")
     if overlap is None or mean is None or w1 is None:
         return Verdict(None, ALONE)
     within = overlap.visible
@@ -257,6 +306,13 @@ def judge_by_theory(found: Report, samples: Samples, cure: str) -> Verdict:
     shift = min(mean.visible, POOLED_W1 * w1.noise + (visible(None) - SIGMAS) * mean.error)
     words = f"biases of overlaps above {within:.3f} would show, and of stabilities above {shift:.3f}"
     return Verdict(True, f"fair within {within:.3f}: samples agree with theory; {words}.", within)
+
+
+def _at_wall(samples: Samples) -> str:
+    if isinstance(samples.info, LocalizationInfo):
+        more = 'finish="auto", which ends in rotations' if samples.info.finish == 0 else "more sweeps, as in finish=16"
+        return f"Draw with {more}"
+    return "Try more sweeps"
 
 
 def _off_theory(found: Report, cure: str) -> str:

@@ -262,6 +262,8 @@ class Report:
         Mean stability, and overlap of two samples.
     overlap_square : Estimate or None
         Mean square overlap, where r = 0 by symmetry; by theory 1/(n(1 - λ)), λ the replicon.
+    layer : Estimate or None
+        Share of the stabilities within 0.005 of a wall of a hard potential, of real weights.
     overlap_at_start : Estimate or None
         |m|²/n at t = 0 of a localization.
     ks, ks_pooled, w1 : Distance or None
@@ -288,6 +290,7 @@ class Report:
     mean_stability: Estimate | None = _quantity("mean stability", "mean stability", default=None)
     overlap: Estimate | None = _quantity("overlap of two samples", "overlap of two samples", default=None)
     overlap_square: Estimate | None = _quantity("overlap² of two samples", "overlap² of two samples", default=None)
+    layer: Estimate | None = _quantity("stabilities within 0.005 of a wall", "stabilities at a wall", default=None)
     overlap_at_start: Estimate | None = _quantity("overlap |m|²/n at t = 0", default=None)
     ks: Distance | None = _quantity("KS of a sample's stabilities", "KS of a sample", default=None)
     ks_pooled: Distance | None = _quantity("KS, all samples", "KS of all", default=None)

@@ -39,7 +39,7 @@ class Laid:
     heat: Array  # (stages,) what -log weight is multiplied with to make U
 
 
-class Rotations(CpuFlips[Laid]):
+class Rotations(CpuFlips[Any]):
     """Chains of real weights, on patterns of any values."""
 
     kernel = "slice"
@@ -80,7 +80,7 @@ class Rotations(CpuFlips[Laid]):
         for state, weights in zip(self.states, self._together(chains, slice(None))):
             self.kernels.find_states(self.columns, 1 / np.sqrt(self.problem.n), weights, state)
 
-    def prepare(self, sweeps: slice) -> Work[Laid]:
+    def prepare(self, sweeps: slice) -> Work[Any]:
         work = super().prepare(sweeps)
         if self.problem.intercept is None:
             return work
@@ -92,12 +92,12 @@ class Rotations(CpuFlips[Laid]):
         forms = self.densities.forms(stages, [*stages, self.met])
         return Laid(forms, thermal.astype(float), heat)
 
-    def energies_at(self, stage: Array, prepared: Work[Laid]) -> tuple[Array, Array]:
+    def energies_at(self, stage: Array, prepared: Work[Any]) -> tuple[Array, Array]:
         energy = np.empty(len(stage))
         self.kernels.weigh(self._sampled(prepared.potentials), stage, self.states, energy)
         return energy, energy * prepared.potentials.heat[stage]
 
-    def walk(self, work: Work[Laid], chains: Chains, rows: slice) -> None:
+    def walk(self, work: Work[Any], chains: Chains, rows: slice) -> None:
         sweeps, own = self._arguments(work, chains, rows)
         weights, draws = self._together(chains, rows), own.draws
         if self.problem.intercept is not None:

@@ -216,7 +216,8 @@ def _side(potential: Potential, beta: float, anchor: float, sign: int, width: fl
     checked = used & whole & (start < REACH)
     found, seen = (fitted @ np.vander(_CHECKED, 6, increasing=True).T)[checked], seen[checked]
     size = beta * np.abs(np.where(np.isfinite(seen), seen, 0.0))
-    error = np.abs(found - seen) * beta / (ACCURACY + np.where(size < 1e3, 1e-9, 0.1) * size)
+    rounding = 2e-15 * beta * max(1.0, abs(anchor)) / start[checked, None]  # of the distance, in a logarithm of it
+    error = np.abs(found - seen) * beta / (ACCURACY + np.where(size < 1e3, 1e-9, 0.1) * size + rounding)
     worst = float(error.max(initial=0.0))
     fitted[~whole] = [-np.inf, 0.0, 0.0, 0.0, 0.0, 0.0]
     return fitted, np.inf if torn.any() or not np.isfinite(worst) else worst

@@ -13,7 +13,7 @@ Where stabilities are recomputed from the weights before every sweep, a run that
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -22,12 +22,17 @@ from numba import float64, uint64
 from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.densities import BLOCK, FLAT, Forms, moved
 from solspace.samplers.kernels.flips import Rows, Sweeps
-from solspace.samplers.kernels.philox import ACCEPTANCE, START, philox_words
+from solspace.samplers.kernels import philox
+from solspace.samplers.kernels.philox import ACCEPTANCE, START
 from solspace.system.compiled import njit
 
 TRIALS = 118  # angles of a move at most: enough to shrink a bracket to rounding
 BLOCKS = 32  # of random numbers that a move owns
 STEEP = 48.0  # energy in kT of a chain on the wrong side of a wall, for each 1/√n of distance
+
+
+philox_words: Any = philox.philox_words
+count: Any = uint64  # of a loop whose index is never negative, so that it becomes vectors
 
 
 class Problem(NamedTuple):
@@ -74,16 +79,16 @@ def first_weights(key: np.uint64, numbers: Array, out: Array) -> None:
 def find_states(columns: Array, scale: float, weights: Array, out: Array) -> None:
     """Fill `out` (m,) with scale · Σ_i x_i w_i, in one order."""
     n, m = columns.shape
-    for k in range(uint64(m)):
+    for k in range(count(m)):
         out[k] = 0.0
     for i in range(0, n - n % 4, 4):
         a, b, c, d = columns[i], columns[i + 1], columns[i + 2], columns[i + 3]
         u, v, w, z = weights[i] * scale, weights[i + 1] * scale, weights[i + 2] * scale, weights[i + 3] * scale
-        for k in range(uint64(m)):
+        for k in range(count(m)):
             out[k] += (u * a[k] + v * b[k]) + (w * c[k] + z * d[k])
     for i in range(n - n % 4, n):
         a, u = columns[i], weights[i] * scale
-        for k in range(uint64(m)):
+        for k in range(count(m)):
             out[k] += u * a[k]
 
 
@@ -129,10 +134,10 @@ def turn(
 @numba.njit(error_model="numpy")
 def _shift(s: Array, x: Array, a: float, y: Array, b: float) -> None:
     if len(y):
-        for k in range(uint64(len(s))):
+        for k in range(count(len(s))):
             s[k] += a * x[k] + b * y[k]
     else:
-        for k in range(uint64(len(s))):
+        for k in range(count(len(s))):
             s[k] += a * x[k]
 
 

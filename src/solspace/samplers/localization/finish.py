@@ -5,9 +5,9 @@ after another and errors of the means count most: it can leave as soon as a chai
 probability (1 ± m)/2, and sweeps of the heat bath settle their correlations. Two replicas in one field show whether they mix:
 each must come as far from where it was half of the sweeps ago as it is from the other.
 
-Real weights start at their means and are moved by rotations. At t = 10³ overlaps are settled to 10⁻³ and the mean, rescaled, would
-do but for what is next to a wall: a few sweeps spread the weights about it, and their overlap with it shows how far they have
-come. Small problems leave earlier, where the law depends less on the means.
+Real weights start at their means and are moved by rotations. At t = 10³ overlaps are settled to 10⁻³ and the mean, rescaled,
+would do but for what is next to a wall: a few sweeps spread the weights about it, and their overlap with it shows how far they
+have come. Small problems leave earlier, where the law depends less on the means.
 """
 
 from __future__ import annotations

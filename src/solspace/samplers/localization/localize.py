@@ -155,10 +155,10 @@ def localize(  # type: ignore[misc]
         AMP for patterns that look random, expectation propagation otherwise and with an intercept, or a function (field (k, n),
         time (k,)) -> mean (k, n) under the target times exp(⟨h, w⟩ - t |w|²/2), with an intercept integrated out.
     finish : int or "auto", default "auto"
-        How weights are drawn at the end: a number of sweeps in the field at `final_time`, of heat-bath moves of discrete weights or
-        rotations of real ones; 0 for the values next to the means, or the means rescaled to the sphere, which keep away from walls.
-        "auto": 32 sweeps at t = 3 or 8 (12/d² or 32/d²) of single moves, 4 at t = 10³ of rotations (of small problems 64 at t = 10),
-        if they mix there, else at the final time. Rotations run on the CPU, also for device="gpu".
+        How weights are drawn at the end: a number of sweeps in the field at `final_time`, of heat-bath moves of discrete weights
+        or rotations of real ones; 0 for the values next to the means, or the means rescaled to the sphere, which keep away from
+        walls. "auto": 32 sweeps at t = 3 or 8 (12/d² or 32/d²) of single moves, 4 at t = 10³ of rotations (of small problems 64
+        at t = 10), if they mix there, else at the final time. Rotations run on the CPU, also for device="gpu".
     callback : callable, optional
         Called with a `Record` after every step.
     progress : bool, optional
