@@ -112,7 +112,7 @@ def kernel(target, weights, field=FIELD, sweeps=2, time=None):
 
 
 def twin(target, weights, forgets=False, sweeps=2):
-    """The same moves in NumPy, with random numbers of its own; `forgets` shrinks brackets without regard to the present point."""
+    """The same moves in NumPy, with random numbers of its own; `forgets` shrinks brackets away from the present point."""
     rng, w = np.random.default_rng(5), weights.copy()
     for move in range(3 * sweeps):
         i, j = [(0, 1), (1, 2), (2, 0)][move % 3]
@@ -126,7 +126,7 @@ def twin(target, weights, forgets=False, sweeps=2):
             turned[:, j] = w[:, i] * np.sin(angle) + w[:, j] * np.cos(angle)
             taken = open_ & (log_law(target, turned) >= level)
             new[taken], open_ = turned[taken], open_ & ~taken
-            below = angle < (low + high) / 2 if forgets else angle < 0
+            below = angle > 0 if forgets else angle < 0
             low, high = np.where(open_ & below, angle, low), np.where(open_ & ~below, angle, high)
         w = new
     return w
