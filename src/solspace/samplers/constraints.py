@@ -235,7 +235,7 @@ def check_measure(problem: Perceptron) -> None:
             f"constraint {zero[0] + 1} is all zero, so that its stability is 0 whatever the weights, and the target "
             f"({target}) gives that the probability 0; {without(zero, problem.m)}."
         )
-    if target.prior.name == "spherical" and target.potential.hard and (why := _nowhere_on_the_sphere(problem)):
+    if target.prior.name == "spherical" and target.potential.hard and (why := nowhere_on_the_sphere(problem)):
         raise ValueError(f"no weights have a positive probability under the target ({target}): {why}.")
 
 
@@ -255,7 +255,8 @@ def nonzero(problem: Perceptron) -> Perceptron:
     return Perceptron(np.delete(problem.patterns, zero, axis=0), target=problem.target) if len(zero) else problem
 
 
-def _nowhere_on_the_sphere(problem: Perceptron) -> str:
+def nowhere_on_the_sphere(problem: Perceptron) -> str:
+    """Return in words why no weights on the sphere meet every constraint, where a linear program tells; else ''."""
     if len(zero_rows(problem)) == problem.m:
         return ""
     problem, margin = nonzero(problem), flat(problem.target).margin

@@ -20,9 +20,9 @@ import numpy as np
 from numba import float64, uint64
 
 from solspace.numerics.arrays import Array
+from solspace.samplers.kernels import philox
 from solspace.samplers.kernels.densities import BLOCK, FLAT, Forms, moved
 from solspace.samplers.kernels.flips import Rows, Sweeps
-from solspace.samplers.kernels import philox
 from solspace.samplers.kernels.philox import ACCEPTANCE, START
 from solspace.system.compiled import njit
 

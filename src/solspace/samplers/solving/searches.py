@@ -259,7 +259,7 @@ def _anneal(search: Search, method: str, sweeps: int, number: int) -> None:
     schedule: object = [Stage(unmet, heat, target.margin) for heat in heats]
     if method == "tau" and isinstance(target.potential, (Uniform, Band)):
         walls = Log() if isinstance(target.potential, Uniform) else LogBand(target.potential.width)
-        target, schedule = Target(potential=walls, margin=target.margin), TauAnnealing()
+        target, schedule = Target(target.prior, walls, margin=target.margin), TauAnnealing()
     problem, seeds, best, done = search.problem.with_target(target), child(search.seeds, 2, number), None, 0
 
     def look(chains: Chains) -> None:

@@ -25,20 +25,31 @@ import numpy as np
 from solspace.enumeration import LARGEST, fewest_missed
 from solspace.info import SolvingInfo
 from solspace.measure import Target
+from solspace.measure.priors import Spherical
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator, seed_sequence
 from solspace.problem import Perceptron
-from solspace.samplers.constraints import contradiction, flat, inseparable, nonzero, tie, zero_rows
+from solspace.samplers.annealing.rotations import is_real
+from solspace.samplers.constraints import (
+    contradiction,
+    flat,
+    inseparable,
+    nonzero,
+    nowhere_on_the_sphere,
+    tie,
+    zero_rows,
+)
 from solspace.samplers.device import device_option, resolve
 from solspace.samplers.marginals.ep import ep, site_variances
 from solspace.samplers.marginals.gpu_problem import form
+from solspace.samplers.solving.descent import descend
 from solspace.samplers.solving.searches import Pass, fewest, passes_for, reinforce, reinforce_sites, tau
 from solspace.samples import Samples
 from solspace.system import compiled
 from solspace.system import progress as bars
 from solspace.system.checks import Config, choice, instance, positive_or_none, shown, whole
 
-METHODS = ("auto", "reinforce", "tau", "ep", "exact")
+METHODS = ("auto", "reinforce", "tau", "ep", "exact", "descent")
 PROOF_SECONDS = 5.0  # limit of a proof that patterns cannot be separated
 ERROR = 0.1  # median difference of EP's log Z from enumeration at n = 16, `python -m benchmarks ep-accuracy`
 OUT_OF_TIME, TRIED = "the time limit has passed", "all that can be tried has been"
@@ -68,7 +79,7 @@ def solve(
     progress: bool | None = None,
     callback: Callable[[Search], object] | None = None,
 ) -> Samples:
-    """Search for any solutions of a problem with ±1 weights; they follow no known law.
+    """Search for any solutions of a problem with ±1 or real weights; they follow no known law.
 
     Parameters
     ----------
@@ -78,8 +89,9 @@ def solve(
         Different solutions to find.
     rng : int, Generator, SeedSequence or None
         Seed. With a time limit, or on patterns that are not ±1, a seed does not fix the result.
-    method : {"auto", "reinforce", "tau", "ep", "exact"}, default "auto"
-        Reinforced message passing, chains, reinforced expectation propagation, enumeration (n <= 20), or chosen by the data.
+    method : {"auto", "reinforce", "tau", "ep", "exact", "descent"}, default "auto"
+        Reinforced message passing, chains, reinforced expectation propagation, enumeration (n <= 20), or chosen by the data. Of
+        real weights descent on the squares of the distances by which constraints are missed, or "tau".
     time_limit : float, optional
         Seconds, compilation excluded. Without one the search ends when the slowest pass has been made once; with one that
         pass is repeated.
@@ -99,7 +111,7 @@ def solve(
     Raises
     ------
     ValueError
-        If the prior is not binary, or a method or device cannot be used.
+        If the prior is neither binary nor of real weights, or a method or device cannot be used.
 
     Warns
     -----
@@ -159,7 +171,11 @@ class Search:
         if config.time_limit is not None:
             compiled.import_numba()  # takes a second of its own
         self.begun, self.prepared, self.limit = time.monotonic(), compiled.seconds(), config.time_limit
-        self.weights = 2 * generator(self.seeds, 0).integers(0, 2, (n_solutions, problem.n), dtype=np.int8) - 1
+        first = generator(self.seeds, 0)
+        if is_real(problem.target):
+            self.weights = np.array([problem.target.prior.draw(problem.n, first) for _ in range(n_solutions)])
+        else:
+            self.weights = 2 * first.integers(0, 2, (n_solutions, problem.n), dtype=np.int8) - 1
         self.unmet = np.full(n_solutions, problem.m + 1)
         self._stabilities: dict[bytes, Array] = {}  # of solutions
         self.tried: list[str] = []
@@ -200,11 +216,11 @@ class Search:
             raise OutOfTime
 
     def offer(self, weights: Array, unmet: Array | None = None) -> Array:
-        """Keep what is new and better among `weights` (j, n) of ±1; return how many constraints each misses, (j,).
+        """Keep what is new and better among `weights` (j, n); return how many constraints each misses, (j,).
 
         `unmet` (j,) are the method's own counts, of which only zeros are checked.
         """
-        weights = np.asarray(weights, np.int8)
+        weights = np.asarray(weights, self.weights.dtype)
         missed = np.zeros(len(weights), int) if unmet is None else np.array(unmet)
         check = np.flatnonzero(missed == 0)
         if len(check):
@@ -270,8 +286,19 @@ def on_device(target: Target, random: bool, method: str = "auto") -> bool:
 
 def lacks(n: int, target: Target, method: str = "auto", device: str = "cpu") -> str:
     """Return in a sentence why `method` cannot solve `n` weights under `target` on `device`; empty if it can."""
+    if is_real(target):
+        if device == "gpu":
+            return f"solutions with {target.prior} weights are looked for on the processor: give solve device='cpu' or 'auto'."
+        others = method not in ("auto", "descent", "tau")
+        return (
+            f"method {method!r} looks for ±1 weights; take 'descent' or 'tau' for {target.prior} ones."
+            if others
+            else ""
+        )
+    if method == "descent":
+        return f"method 'descent' looks for real weights; {target.prior} ones need another."
     if target.prior.name != "binary":
-        return f"solve looks for ±1 weights, but the target's prior is {target.prior}; use localize or anneal for it."
+        return f"solve looks for ±1 and real weights, but the target's prior is {target.prior}; use localize or anneal for it."
     if method == "exact" and n > LARGEST:
         return f"method 'exact' enumerates 2^n weights: n must be at most {LARGEST}; got n = {n}."
     if device != "gpu" or method in ("auto", "tau") or on_device(target, True, method):
@@ -283,7 +310,12 @@ def lacks(n: int, target: Target, method: str = "auto", device: str = "cpu") -> 
 def _run(search: Search, method: str) -> str:
     """Search by `method`; return in words why it ended."""
     try:
-        if method == "exact" or (method == "auto" and search.problem.n <= LARGEST):
+        if method == "descent" or (method == "auto" and is_real(search.problem.target)):
+            if isinstance(search.problem.target.prior, Spherical) and (why := nowhere_on_the_sphere(search.problem)):
+                search.impossible = f"{why}."
+            else:
+                descend(search)
+        elif method == "exact" or (method == "auto" and search.problem.n <= LARGEST):
             exact(search)
         elif method == "auto":
             doubt, likely = tie(search.problem)
