@@ -1,9 +1,9 @@
 """Exact, independent weights on the sphere under κ = 0: the judge of samplers near the wall.
 
-A Gaussian vector g with X g >= 0 has a direction that is uniform on the solutions. Its stabilities s = X g/√n are a Gaussian vector
-cut off at 0, which minimax tilting draws exactly (Botev 2017): coordinates of s = L z one after another, each with its mean shifted
-such that the likelihood ratio exp ψ(z, μ) has the least maximum; a draw is kept with probability exp(ψ - ψ*). Given s, the rest of g
-is a free Gaussian vector. Rows must be independent, m <= n.
+A Gaussian vector g with X g >= 0 has a direction that is uniform on the solutions. Its stabilities s = X g/√n are a Gaussian
+vector cut off at 0, which minimax tilting draws exactly (Botev 2017): coordinates of s = L z one after another, each with its
+mean shifted such that the likelihood ratio exp ψ(z, μ) has the least maximum; a draw is kept with probability exp(ψ - ψ*). Given
+s, the rest of g is a free Gaussian vector. Rows must be independent, m <= n.
 """
 
 import numpy as np

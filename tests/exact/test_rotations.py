@@ -1,5 +1,7 @@
 """Rotations leave the law on a small sphere where it is, and reach exact, independent draws at a wall; planted bugs are found."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from cone import exact_weights
@@ -52,7 +54,7 @@ def test_log_weights(heat, rng):
     one = np.ones(1)
     for t, stage in enumerate(stages):
         exact = -stage.energies(points)
-        found = np.array([densities.shifted(forms, t, np.array([s]), none, one, 0.0, room) for s in points])
+        found = np.array([densities.shifted(forms, t, np.array([s]), none, one, 0.0, one.copy(), room) for s in points])
         assert np.array_equal(np.isneginf(found), np.isneginf(exact)), stage
         finite = np.isfinite(exact)
         error = np.abs(found[finite] - exact[finite])
@@ -63,7 +65,7 @@ def test_log_weights_are_summed_with_their_powers(rng):
     stage = Stage(as_potential("logistic(2)"), 1.0, 0.1)
     s, x, y, powers = rng.normal(size=(4, 150))
     forms, room, powers = densities.forms([stage]), np.empty(densities.BLOCK), np.abs(powers)
-    found = densities.moved(forms, 0, s, powers, x, 0.3, y, -0.2, room)
+    found = densities.moved(forms, 0, s, powers, x, 0.3, y, -0.2, np.empty(150), room)
     assert found == pytest.approx(-powers @ stage.energies(s + 0.3 * x - 0.2 * y), rel=1e-12)
 
 
@@ -202,7 +204,7 @@ def test_gaussian_weights_and_an_intercept_keep_their_law(rng):
 
 def near_wall(stabilities):
     """Return (k, 5): how many stabilities of each sample are in the bins, and the smallest."""
-    counts = [((stabilities >= a) & (stabilities < b)).sum(axis=1) for a, b in zip(BINS, BINS[1:])]
+    counts = [((stabilities >= a) & (stabilities < b)).sum(axis=1) for a, b in pairwise(BINS)]
     return np.column_stack([*counts, stabilities.min(axis=1)])
 
 

@@ -218,3 +218,18 @@ def test_a_denoiser_must_return_means(returned):
     problem = ss.Perceptron.random(15, 0.3, rng=0)
     with pytest.raises(ValueError, match="denoiser"):
         ss.localize(problem, 4, denoiser=lambda field, time: returned, rng=0)
+
+
+@pytest.mark.parametrize("prior", ["spherical", "gaussian(2)"])
+def test_real_weights_are_finished_by_rotations(prior):
+    target = ss.Target(prior, "uniform", margin=-0.5)
+    problem = ss.Perceptron.random(101, 1.0, target, rng=0)
+    means, few, auto = (ss.localize(problem, 4, rng=1, finish=finish) for finish in (0, 3, "auto"))
+    unit = 1.0 if prior == "spherical" else 0.5
+    assert np.isnan(means.info.left).all() if prior == "spherical" else True
+    assert (few.info.left == 1e3 * unit).all()
+    assert few.info.finish == 3
+    assert (auto.info.left == 10 * unit).all()
+    assert few.solved.all()
+    assert auto.solved.all()
+    assert np.array_equal(auto.weights, ss.localize(problem, 4, rng=1).weights)

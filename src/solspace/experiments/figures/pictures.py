@@ -220,6 +220,31 @@ def _stabilities(results: Results, theory: Result, ax: Axes) -> list[Values]:
     return [{"alpha": alpha, **dict(zip(columns, line))} for line in zip(*(own.tolist() for own in columns.values()))]
 
 
+def sphere_wall(results: Results, heading: str) -> Picture:
+    """Draw the densities of stabilities by three ways of sampling, next to a margin, beside the predicted density."""
+    predictions, table = list(results.rows(arrays=True, kind="stabilities")), []
+    drawing, axes = style.panels(len(predictions), width=4.4)
+    edges = np.arange(0, 0.0501, 0.0025)
+    for ax, theory in zip(axes, predictions):
+        alpha, target = theory.task["alpha"], theory.task["target"]
+        rows = [row for row in rows_of(results, target, "sample", arrays=True) if row.task["alpha"] == alpha]
+        named = {"rescaled means (finish=0)": ("asl", 0), "localize": ("asl", None), "chains": ("temperature", None)}
+        for colour, (name, (sampler, finish)) in zip(style.SERIES, named.items()):
+            own = [row for row in rows if (row.task["sampler"], row.task["options"].get("finish")) == (sampler, finish)]
+            values = np.concatenate([row.arrays["stabilities"].ravel() for row in own]) - target["margin"]
+            counts, _ = np.histogram(values, edges)
+            density = counts / len(values) / edges[1]
+            ax.stairs(density, edges, color=colour, label=name)
+            about = {"alpha": alpha, "margin": target["margin"], "sampler": name}
+            shown = zip(edges.tolist(), counts.tolist(), density.tolist())
+            table += [{**about, "s": s, "count": count, "density": one} for s, count, one in shown]
+        ax.plot(theory.arrays["s"] - target["margin"], theory.arrays["density"], "k--", label="theory")
+        ax.set(xlim=(0, edges[-1]), ylim=(0, None), xlabel="stability, from the margin", ylabel="density")
+        ax.set_title(f"N = {rows[0].task['n']}, κ = {target['margin']:g}, α = {alpha:g}")
+    axes[0].legend()
+    return Picture(drawing, table, heading)
+
+
 def threshold_temperature(results: Results, heading: str) -> Picture:
     drawing, (left, centre, right) = style.panels(3, width=3.7, height=3.4)
     table = _thresholds(results, left) + _instability(results, centre) + (solved := _solved(results, right))

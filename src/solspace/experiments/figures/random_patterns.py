@@ -143,11 +143,12 @@ def binary_t_alpha(size: str, temperature: float = 0.5, margin: float = 0.0) -> 
 
 
 def stabilities(
-    target: Target, sizes: Mapping[float, tuple[int, int, int]], low: float, high: float, heading: str
-) -> Content:
+    target: Target, sizes: Mapping[float, tuple[int, int, int]], low: float, high: float, heading: str,
+    sampler: object = LOCALIZE,
+) -> Content:  # fmt: skip
     """Return stabilities from `low` to `high`; sizes are {load: (N, instances, samples of each)}."""
     specs = [
-        Spec(name="stabilities", n=n, alpha=alpha, target=target, sampler=LOCALIZE, n_samples=samples,
+        Spec(name="stabilities", n=n, alpha=alpha, target=target, sampler=sampler, n_samples=samples,
              instances=instances, keep=["stabilities", "violations"])
         for alpha, (n, instances, samples) in sizes.items()
     ]  # fmt: skip
@@ -193,7 +194,26 @@ def spherical_stabilities(size: str, margin: float = -2.1) -> Content:
     if target != paper:
         alphas = fractions([load / sampled(paper) for load in alphas], sampled(target))
     high, heading = max(5.5, margin + 5.5), f"spherical, $U = 0$, κ = {signed(margin)}"
-    return stabilities(target, dict(zip(alphas, counts)), margin - 0.3, high, heading)
+    return stabilities(target, dict(zip(alphas, counts)), margin - 0.3, high, heading, {"name": "asl"})
+
+
+@register("sphere-wall", "not in the paper", "stabilities on the sphere next to the margin")
+def sphere_wall(size: str) -> Content:
+    """The density of stabilities next to a wall: of rescaled means, of localized samples, and of chains, by theory."""
+    n, instances, samples, extra = {"quick": (501, 4, 32, 320), "paper": (1001, 10, 64, 2000)}[size]
+    chains = {"name": "temperature", "n_sweeps": 100, "n_extra": extra, "thin": 20}
+    loads_of = {0.0: 0.5, -1.5: 8.0} if size == "paper" else {0.0: 0.5, -1.0: 3.0}
+    targets = {margin: Target("spherical", "uniform", margin=margin) for margin in loads_of}
+    specs = [
+        Spec(name="sphere-wall", n=n, alpha=loads_of[margin], target=target, n_samples=samples, instances=instances,
+             sampler=[LOCALIZE, {"name": "asl"}, chains], keep=["stabilities", "violations"])
+        for margin, target in targets.items()
+    ]  # fmt: skip
+    theory = [
+        theory_task("stabilities", target, alpha=loads_of[margin], low=margin, high=margin + 0.2)
+        for margin, target in targets.items()
+    ]
+    return Content(drawn_by("sphere_wall", "spherical, $U = 0$, ±1 patterns"), specs, theory)
 
 
 @register("binary-uniform", "appendix", "φ_t(q) and t–α diagram of the binary perceptron, U = 0")

@@ -17,7 +17,7 @@ from solspace.measure.priors import Gaussian, Spherical
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.cpu import CpuFlips, Work
+from solspace.samplers.annealing.cpu import CACHE, CpuFlips, Work
 from solspace.samplers.annealing.schedules import Stage, heats
 from solspace.samplers.constraints import Allowed
 
@@ -98,6 +98,11 @@ class Rotations(CpuFlips[Any]):
         return energy, energy * prepared.potentials.heat[stage]
 
     def walk(self, work: Work[Any], chains: Chains, rows: slice) -> None:
+        together = max(1, CACHE // (16 * self.problem.m))
+        for first in range(rows.start, rows.stop, together):
+            self._walk(work, chains, slice(first, min(first + together, rows.stop)))
+
+    def _walk(self, work: Work[Any], chains: Chains, rows: slice) -> None:
         sweeps, own = self._arguments(work, chains, rows)
         weights, draws = self._together(chains, rows), own.draws
         if self.problem.intercept is not None:

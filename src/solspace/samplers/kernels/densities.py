@@ -2,11 +2,12 @@
 
 `forms(stages)` lays out a schedule as arrays; kernels then evaluate sums over constraints with
 
-    moved(forms, t, s, powers, x, a, y, b, room)      Σ p_μ log W_t(s_μ + a x_μ + b y_μ)      (two columns of the patterns)
-    shifted(forms, t, s, powers, x, a, room)          Σ p_μ log W_t(s_μ + a x_μ)              (one column)
+    moved(forms, t, s, powers, x, a, y, b, out, room)      Σ p_μ log W_t(s_μ + a x_μ + b y_μ)      (two columns of patterns)
+    shifted(forms, t, s, powers, x, a, out, room)          Σ p_μ log W_t(s_μ + a x_μ)              (one column)
 
 for stage number `t`: -inf at once where a weight vanishes. `s` (m,) are stabilities in float64 (the margin is in the forms),
-`powers` (m,) exponents of the constraints or (0,) where all are 1, `room` scratch of `BLOCK` float64. At T = 0 a form holds -U
+`powers` (m,) exponents of the constraints or (0,) where all are 1, `room` scratch of `BLOCK` float64; `out` (m,) takes the new
+stabilities, as many as were looked at. At T = 0 a form holds -U
 itself. Closed forms are right to 1e-9 kT in each constraint; every other potential, and a user's own, is a table of quintics in
 cells that divide each octave of the distance from a breakpoint, right to `ACCURACY` up to `REACH` from there, with straight tails
 beyond 2^14. Sums are formed in one order, whatever the width of vectors.
@@ -73,7 +74,7 @@ def forms(stages: Sequence[Stage], allowed: Sequence[Stage] = ()) -> Forms:
     >>> stages = [Target(temperature=0.5, margin=0.1), Target(potential="probit(0.3)")]
     >>> made, s = forms(stages), np.array([0.3, 1.0])
     >>> exact = [stage.log_weight(s).sum() for stage in stages]
-    >>> found = [shifted(made, t, s, np.empty(0), s, 0.0, np.empty(BLOCK)) for t in range(2)]
+    >>> found = [shifted(made, t, s, np.empty(0), s, 0.0, np.empty(2), np.empty(BLOCK)) for t in range(2)]
     >>> bool(abs(np.subtract(found, exact)).max() < 1e-6)
     True
     """
@@ -344,12 +345,14 @@ def _moved(value: Callable[[Numbers, float], float]) -> Callable[..., float]:
 
     @_fast
     @variant(value.py_func.__name__)  # type: ignore[attr-defined]
-    def moved(p, s, powers, x, a, y, b, room):
+    def moved(p, s, powers, x, a, y, b, out, room):
         total, m = 0.0, len(s)
         for first in range(0, m, BLOCK):
             start, count = uint64(first), min(BLOCK, m - first)
             for i in range(uint64(count)):
-                room[i] = value(p, s[start + i] + a * x[start + i] + b * y[start + i])
+                new = s[start + i] + a * x[start + i] + b * y[start + i]
+                out[start + i] = new
+                room[i] = value(p, new)
             total += _sum(powers, first, count, room)
             if total == -np.inf:
                 return total
@@ -364,12 +367,13 @@ _moved_band, _moved_soft_band = _moved(_band), _moved(_soft_band)
 
 
 @_fast
-def _moved_flat(low: float, high: float, s: Array, x: Array, a: float, y: Array, b: float) -> float:
+def _moved_flat(low: float, high: float, s: Array, x: Array, a: float, y: Array, b: float, out: Array) -> float:
     m = len(s)
     for first in range(0, m, BLOCK):
         start, lost = uint64(first), uint64(0)
         for i in range(uint64(min(BLOCK, m - first))):
             value = s[start + i] + a * x[start + i] + b * y[start + i]
+            out[start + i] = value
             lost |= uint64(value < low) | uint64(value > high)
         if lost:
             return -np.inf
@@ -378,7 +382,16 @@ def _moved_flat(low: float, high: float, s: Array, x: Array, a: float, y: Array,
 
 @_fast
 def _moved_table(
-    numbers: Array, cells: Array, s: Array, powers: Array, x: Array, a: float, y: Array, b: float, room: Array
+    numbers: Array,
+    cells: Array,
+    s: Array,
+    powers: Array,
+    x: Array,
+    a: float,
+    y: Array,
+    b: float,
+    out: Array,
+    room: Array,
 ) -> float:
     beta, margin, bits, anchors = numbers[0], numbers[1], uint64(numbers[2]), int64(numbers[4])
     rows, count, base = int64(numbers[3]), int64(HIGH - LOW) << int64(bits), int64(1023 + LOW) << int64(bits)
@@ -386,7 +399,9 @@ def _moved_table(
     for first in range(0, m, BLOCK):
         start, here = uint64(first), min(BLOCK, m - first)
         for i in range(uint64(here)):
-            z, nearest = s[start + i] + a * x[start + i] + b * y[start + i] - margin, 0
+            new = s[start + i] + a * x[start + i] + b * y[start + i]
+            out[start + i] = new
+            z, nearest = new - margin, 0
             while nearest + 1 < anchors and 2 * z >= numbers[5 + nearest] + numbers[6 + nearest]:
                 nearest += 1
             z -= numbers[5 + nearest]
@@ -408,30 +423,32 @@ def _moved_table(
 
 
 @njit(**FAST)
-def moved(forms: Forms, t: int, s: Array, powers: Array, x: Array, a: float, y: Array, b: float, room: Array) -> float:
+def moved(
+    forms: Forms, t: int, s: Array, powers: Array, x: Array, a: float, y: Array, b: float, out: Array, room: Array
+) -> float:
     """Return Σ p log W_t(s + a x + b y); -inf, at once, where a weight vanishes."""
     kind, n = forms.kinds[t], forms.numbers
     p = n[t, 0], n[t, 1], n[t, 2], n[t, 3], n[t, 4], n[t, 5]
     if kind == FLAT:
-        return _moved_flat(p[0], p[1], s, x, a, y, b)
+        return _moved_flat(p[0], p[1], s, x, a, y, b, out)
     if kind == STEP:
-        return _moved_step(p, s, powers, x, a, y, b, room)
+        return _moved_step(p, s, powers, x, a, y, b, out, room)
     if kind == RAMP:
-        return _moved_ramp(p, s, powers, x, a, y, b, room)
+        return _moved_ramp(p, s, powers, x, a, y, b, out, room)
     if kind == LOGISTIC:
-        return _moved_logistic(p, s, powers, x, a, y, b, room)
+        return _moved_logistic(p, s, powers, x, a, y, b, out, room)
     if kind == POWER:
         if p[1] == 0:
-            return _moved_half_line(p, s, powers, x, a, y, b, room)
-        return _moved_soft_line(p, s, powers, x, a, y, b, room)
+            return _moved_half_line(p, s, powers, x, a, y, b, out, room)
+        return _moved_soft_line(p, s, powers, x, a, y, b, out, room)
     if kind == PAIR:
         if p[1] == 0:
-            return _moved_band(p, s, powers, x, a, y, b, room)
-        return _moved_soft_band(p, s, powers, x, a, y, b, room)
-    return _moved_table(n[t], forms.cells, s, powers, x, a, y, b, room)
+            return _moved_band(p, s, powers, x, a, y, b, out, room)
+        return _moved_soft_band(p, s, powers, x, a, y, b, out, room)
+    return _moved_table(n[t], forms.cells, s, powers, x, a, y, b, out, room)
 
 
 @njit(**FAST)
-def shifted(forms: Forms, t: int, s: Array, powers: Array, x: Array, a: float, room: Array) -> float:
+def shifted(forms: Forms, t: int, s: Array, powers: Array, x: Array, a: float, out: Array, room: Array) -> float:
     """Return Σ p log W_t(s + a x); -inf, at once, where a weight vanishes."""
-    return moved(forms, t, s, powers, x, a, x, 0.0, room)
+    return moved(forms, t, s, powers, x, a, x, 0.0, out, room)

@@ -95,13 +95,14 @@ def find_states(columns: Array, scale: float, weights: Array, out: Array) -> Non
 @njit(nogil=True, error_model="numpy")
 def turn(
     forms: Forms, stage: int, s: Array, powers: Array, x: Array, y: Array, scale: float, at: float, u: float, v: float,
-    pull: float, beside: float, width: float, cold: bool, key: np.uint64, move: int, sweep: int, chain: int, room: Array,
+    pull: float, beside: float, width: float, cold: bool, key: np.uint64, move: int, sweep: int, chain: int, out: Array,
+    room: Array,
 ) -> tuple[float, float, float, int]:  # fmt: skip
     """Draw an angle: return by how much the pair (u, v) moves, the log weight there, and how many angles were tried.
 
-    `at` is the log weight of the stabilities `s`; `x` and `y` are the columns, y (0,) where no constraint sees the partner,
+    `at` is the log weight of the stabilities `s`; `x` and `y` are columns, y (0,) where no constraint sees the partner,
     and `pull`, `beside` their fields. The bracket, of this `width`, lies anywhere about 0. When `cold`, an angle is taken that
-    lowers no log weight.
+    lowers no log weight. `out` (m,) takes the new stabilities.
     """
     a, b, c, d = philox_words(BLOCKS * move, sweep, chain, ACCEPTANCE, key)
     level = at if cold else at + np.log((float64((a << uint64(21)) ^ b) + 0.5) * 2.0**-53)
@@ -115,9 +116,9 @@ def turn(
         least = level - pull * first - beside * second
         if not flat or least <= 0.0:
             if alone:
-                value = moved(forms, stage, s, powers, x, scale * first, x, 0.0, room)
+                value = moved(forms, stage, s, powers, x, scale * first, x, 0.0, out, room)
             else:
-                value = moved(forms, stage, s, powers, x, scale * first, y, scale * second, room)
+                value = moved(forms, stage, s, powers, x, scale * first, y, scale * second, out, room)
             if value >= least:
                 return first, second, value, trial
         if angle < 0.0:
@@ -132,118 +133,125 @@ def turn(
 
 
 @numba.njit(error_model="numpy")
-def _shift(s: Array, x: Array, a: float, y: Array, b: float) -> None:
-    if len(y):
-        for k in range(count(len(s))):
-            s[k] += a * x[k] + b * y[k]
-    else:
-        for k in range(count(len(s))):
-            s[k] += a * x[k]
+def _weight(problem: Problem, stage: int, s: Array, out: Array, room: Array) -> float:
+    return moved(problem.forms, stage, s, problem.powers, s, 0.0, s, 0.0, out, room)
 
 
 @numba.njit(error_model="numpy")
-def _weight(problem: Problem, stage: int, s: Array, room: Array) -> float:
-    return moved(problem.forms, stage, s, problem.powers, s, 0.0, s, 0.0, room)
-
-
-@numba.njit(error_model="numpy")
-def _energy(problem: Problem, stage: int, s: Array, room: Array) -> float:
-    found = 0.0 - _weight(problem, stage, s, room)
+def _energy(problem: Problem, stage: int, s: Array, out: Array, room: Array) -> float:
+    found = 0.0 - _weight(problem, stage, s, out, room)
     if found == np.inf:
-        return -STEEP / problem.scale * _weight(problem, len(problem.heat) + stage, s, room)
+        return -STEEP / problem.scale * _weight(problem, len(problem.heat) + stage, s, out, room)
     return found
 
 
 @numba.njit(error_model="numpy")
-def _solved(problem: Problem, s: Array, room: Array) -> bool:
-    return _weight(problem, 2 * len(problem.heat), s, room) == 0.0
+def _solved(problem: Problem, s: Array, out: Array, room: Array) -> bool:
+    return _weight(problem, 2 * len(problem.heat), s, out, room) == 0.0
 
 
 @njit(nogil=True, error_model="numpy")
-def weigh(problem: Problem, stage: Array, states: Array, out: Array) -> None:
-    """Fill `out` (k,) with the energies in kT of chains at `states` at their `stage`: finite also beyond a wall."""
-    room = np.empty(BLOCK)
-    for row in range(len(out)):
-        out[row] = _energy(problem, stage[row], states[row], room)
+def weigh(problem: Problem, stage: Array, states: Array, energies: Array) -> None:
+    """Fill `energies` (k,) in kT of chains at `states` at their `stage`: finite also beyond a wall."""
+    room, out = np.empty(BLOCK), np.empty(states.shape[1])
+    for row in range(len(energies)):
+        energies[row] = _energy(problem, stage[row], states[row], out, room)
 
 
 @njit(nogil=True, error_model="numpy")
 def run_chains(problem: Problem, prior: Prior, sweeps: Sweeps, rows: Rows, states: Array, halt: Array) -> None:
-    """Run chains, one after another, through sweeps; `states` (k, m) is written.
+    """Run chains, side by side, through sweeps; `states` (k, m) is written.
 
     `sweeps.orders` are the weights on the sphere, which are turned in pairs, and behind them the others. `halt` (1,) is a flag
     that others may set to end the run at once, in mid-sweep.
     """
-    room = np.empty(BLOCK)
-    for row in range(len(rows.weights)):
-        for t in range(len(sweeps.orders)):
-            if halt[0] or rows.stopped[row]:
-                break
-            _sweep(problem, prior, sweeps, rows, states[row], row, t, halt, room)
+    k, m, n = states.shape[0], states.shape[1], rows.weights.shape[1]
+    stages, sphere, pulled = len(problem.heat), prior.sphere, rows.field.size > 0
+    columns, powers, forms, scale, key = problem.columns, problem.powers, problem.forms, problem.scale, sweeps.key
+    # the stabilities of a chain are in one of two places, and the move that is tried in the other
+    both, place = np.empty((2, k, m)), np.zeros(k, np.int64)
+    both[0] = states
+    room, none, pairs = np.empty(BLOCK), columns[0][:0], (sphere + 1) // 2
+    at, form, cold, lost = np.zeros(k), np.zeros(k, np.int64), np.zeros(k, np.bool_), np.zeros(k, np.bool_)
+    tried, made = np.zeros(k, np.int64), np.zeros(k, np.int64)
+    for t in range(len(sweeps.orders)):
+        now, order = sweeps.first + t, sweeps.orders[t]
+        for row in range(k):
+            stage, s, out = rows.stage[row] + sweeps.stride * t, both[place[row], row], both[1 - place[row], row]
+            if rows.stopped[row]:
+                continue
+            if now % problem.every == 0:
+                _onto_sphere(rows.weights[row], sphere)
+                find_states(columns, scale, rows.weights[row], s)
+            form[row], at[row], cold[row] = stage, _weight(problem, stage, s, out, room), sweeps.kt[stage] == 0.0
+            lost[row], tried[row], made[row] = at[row] == -np.inf, 0, 0
+            if lost[row]:  # downhill to where the weight is positive
+                form[row], cold[row] = stages + stage, True
+                at[row] = _weight(problem, form[row], s, out, room)
+        for p in range(pairs + len(order) - sphere):
+            if halt[0]:
+                return
+            pair = p < pairs
+            i = order[2 * p] if pair else order[sphere + p - pairs]
+            j = order[(2 * p + 1) % sphere] if pair else i
+            x, y = columns[i], columns[j] if pair else none
+            for row in range(k):
+                if rows.stopped[row]:
+                    continue
+                w, number, pull, beside, width = rows.weights[row], rows.number[row], 0.0, 0.0, 2.0 * np.pi
+                if pair:
+                    u, v = w[i], w[j]
+                    if pulled and not cold[row]:
+                        pull, beside = rows.field[row, i], rows.field[row, j]
+                        width = min(width, prior.reach[row] / np.sqrt(u * u + v * v))
+                else:
+                    u = w[i] - prior.mean[row, i]
+                    v = prior.spread[row, i] * _normal(key, BLOCKS * p + BLOCKS - 1, now, number, ACCEPTANCE)
+                a, b, at[row], trials = turn(
+                    forms, form[row], both[place[row], row], powers, x, y, scale, at[row], u, v, pull, beside, width,
+                    cold[row], key, p, now, number, both[1 - place[row], row], room,
+                )  # fmt: skip
+                tried[row] += trials
+                if a == 0.0 and b == 0.0:
+                    continue
+                made[row] += 1
+                place[row] = 1 - place[row]
+                w[i] += a
+                if pair:
+                    w[j] += b
+                if sweeps.solve or (lost[row] and at[row] == 0.0):
+                    s, out, stage = (
+                        both[place[row], row],
+                        both[1 - place[row], row],
+                        rows.stage[row] + sweeps.stride * t,
+                    )
+                    if lost[row] and at[row] == 0.0:
+                        found = _weight(problem, stage, s, out, room)
+                        if found > -np.inf:
+                            lost[row], form[row], at[row], cold[row] = False, stage, found, sweeps.kt[stage] == 0.0
+                    if sweeps.solve and _solved(problem, s, out, room):
+                        rows.stopped[row] = True
+                        _record(problem, sweeps, rows, row, t, s, tried[row], made[row], out, room)
+        for row in range(k):
+            if not rows.stopped[row]:
+                s, out = both[place[row], row], both[1 - place[row], row]
+                _record(problem, sweeps, rows, row, t, s, tried[row], made[row], out, room)
+                if sweeps.draw_at[t] >= 0:
+                    for i in range(n):
+                        rows.draws[row, sweeps.draw_at[t], i] = rows.weights[row, i]
+    for row in range(k):
+        states[row] = both[place[row], row]
 
 
 @numba.njit(error_model="numpy")
-def _sweep(
-    problem: Problem, prior: Prior, sweeps: Sweeps, rows: Rows, s: Array, row: int, t: int, halt: Array, room: Array
-) -> None:
-    stages, sphere, pulled = len(problem.heat), prior.sphere, rows.field.size > 0
-    stage, now, number, scale = rows.stage[row] + sweeps.stride * t, sweeps.first + t, rows.number[row], problem.scale
-    columns, powers, forms, order, w = (
-        problem.columns,
-        problem.powers,
-        problem.forms,
-        sweeps.orders[t],
-        rows.weights[row],
-    )
-    key, pairs, none, tried, made = sweeps.key, (sphere + 1) // 2, columns[0][:0], 0, 0
-    if now % problem.every == 0:
-        _onto_sphere(w, sphere)
-        find_states(columns, scale, w, s)
-    form, at, cold = stage, _weight(problem, stage, s, room), sweeps.kt[stage] == 0.0
-    lost = at == -np.inf
-    if lost:  # downhill to where the weight is positive
-        form, cold = stages + stage, True
-        at = _weight(problem, form, s, room)
-    for p in range(pairs + len(order) - sphere):
-        if halt[0]:
-            return
-        pull, beside, width = 0.0, 0.0, 2.0 * np.pi
-        if p < pairs:
-            i, j = order[2 * p], order[(2 * p + 1) % sphere]
-            x, y, u, v = columns[i], columns[j], w[i], w[j]
-            if pulled and not cold:
-                pull, beside = rows.field[row, i], rows.field[row, j]
-                width = min(width, prior.reach[row] / np.sqrt(u * u + v * v))
-        else:
-            i = j = order[sphere + p - pairs]
-            x, y, u = columns[i], none, w[i] - prior.mean[row, i]
-            v = prior.spread[row, i] * _normal(key, BLOCKS * p + BLOCKS - 1, now, number, ACCEPTANCE)
-        a, b, at, trials = turn(
-            forms, form, s, powers, x, y, scale, at, u, v, pull, beside, width, cold, key, p, now, number, room
-        )
-        tried += trials
-        if a == 0.0 and b == 0.0:
-            continue
-        made += 1
-        w[i] += a
-        if p < pairs:
-            w[j] += b
-        _shift(s, x, scale * a, y, scale * b)
-        if lost and at == 0.0:
-            found = _weight(problem, stage, s, room)
-            lost = found == -np.inf
-            if not lost:
-                form, at, cold = stage, found, sweeps.kt[stage] == 0.0
-        if sweeps.solve and _solved(problem, s, room):
-            rows.stopped[row] = True
-            break
-    rows.energy[row, t] = _energy(problem, stage, s, room) * problem.heat[stage]
-    rows.accepted[row, t] = np.int32(len(w) * made / max(tried, 1))
-    if rows.solved_at[row] < 0 and _solved(problem, s, room):
-        rows.solved_at[row] = now
-    if sweeps.draw_at[t] >= 0:
-        for i in range(len(w)):
-            rows.draws[row, sweeps.draw_at[t], i] = w[i]
+def _record(
+    problem: Problem, sweeps: Sweeps, rows: Rows, row: int, t: int, s: Array, tried: int, made: int, out: Array, room: Array
+) -> None:  # fmt: skip
+    stage = rows.stage[row] + sweeps.stride * t
+    rows.energy[row, t] = _energy(problem, stage, s, out, room) * problem.heat[stage]
+    rows.accepted[row, t] = np.int32(rows.weights.shape[1] * made / max(tried, 1))
+    if rows.solved_at[row] < 0 and _solved(problem, s, out, room):
+        rows.solved_at[row] = sweeps.first + t
 
 
 @numba.njit(error_model="numpy")

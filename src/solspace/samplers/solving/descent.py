@@ -2,8 +2,9 @@
 
     E(w) = ½ Σ_μ (distance of s_μ from what is allowed)²,   by L-BFGS from random starts.
 
-Spherical weights stay on their sphere. Where the margin is negative the energy is not convex, and descent ends at E > 0 from some load on, beyond that at which fair samples
-can be drawn. The walls are drawn in by `SLACK` while it runs, or it would come to them in infinitely many steps.
+Spherical weights stay on their sphere. Where the margin is negative the energy is not convex, and descent ends at E > 0 from
+some load on, beyond that at which fair samples can be drawn. The walls are drawn in by `SLACK` while it runs, or it would come to
+them in infinitely many steps.
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""Localized samples and chains on the sphere against theory: P(s), the layer at the wall on its own, and overlaps."""
+
+import numpy as np
+import pytest
+
+import solspace as ss
+from solspace.diagnostics.comparison import shares_at_walls
+
+LARGE = pytest.mark.exhaustive
+LAYER = 0.02  # of which the share is compared as well
+
+
+def spherical(margin):
+    return ss.Target("spherical", "uniform", margin=margin)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("margin", "alpha", "n", "k"),
+    [
+        (0.0, 0.5, 1001, 16),
+        (-1.5, 8.0, 301, 16),
+        pytest.param(-1.5, 8.0, 1001, 32, marks=LARGE),
+        pytest.param(-2.1, 20.0, 1001, 16, marks=LARGE),
+        pytest.param(-2.1, 74.0, 1001, 16, marks=LARGE),  # .9 of the dAT line
+    ],
+)
+def test_localized_samples_agree_with_theory(margin, alpha, n, k):
+    problem = ss.Perceptron.random(n, alpha, spherical(margin), rng=0)
+    samples = ss.localize(problem, k, rng=1)
+    prediction = ss.predict(problem.target, alpha)
+    report = ss.diagnose(samples, prediction)
+    assert samples.solved.all()
+    assert report.fair is True, report.verdict
+    expected = float(prediction.stability_cdf(margin + LAYER))
+    share = float((samples.stabilities < margin + LAYER).mean())
+    error = np.sqrt(expected / samples.stabilities.size + expected**2 / problem.m)
+    assert abs(share - expected) < 3 * error
+
+
+@pytest.mark.slow
+def test_chains_agree_with_theory():
+    problem = ss.Perceptron.random(301, 0.5, spherical(0.0), rng=0)
+    chains = ss.anneal(problem, 32, 100, "temperature", n_extra=600, thin=30, rng=1, n_threads=1)
+    report = ss.diagnose(chains, ss.predict(spherical(0.0), problem.alpha))
+    assert report.fair is True, report.verdict
+    assert abs(report.layer.sigmas) < 3
+    assert report.mixing is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("margin", "alpha"), [(0.0, 0.5), (-1.0, 3.0)])
+def test_rescaled_means_are_biased_near_the_margin(margin, alpha):
+    problem = ss.Perceptron.random(701, alpha, spherical(margin), rng=2)
+    samples = ss.localize(problem, 16, rng=3, finish=0)
+    report = ss.diagnose(samples, ss.predict(problem.target, problem.alpha))
+    assert report.fair is False
+    assert "near the margin" in report.verdict
+    assert 'finish="auto"' in report.verdict
+
+
+def test_fair_layers_raise_no_alarm():
+    """Stabilities from P(s), with constraints that differ as those of an instance do: at most 2% of sets are called biased."""
+    target, alarms, sets = spherical(-0.5), 0, 300
+    n, k = 301, 8
+    prediction = ss.predict(target, 2.0)
+    grid = np.linspace(-0.5, 6, 4001)
+    cdf, m = prediction.stability_cdf(grid), 602
+    hidden = np.random.default_rng(0).standard_normal(n)
+    for i in range(sets):
+        random = np.random.default_rng([7, i])
+        weights = random.standard_normal((k, n)) + hidden * np.sqrt(prediction.overlap / (1 - prediction.overlap))
+        weights *= np.sqrt(n) / np.linalg.norm(weights, axis=1, keepdims=True)
+        # constraints have shares near the wall that spread by about half their mean
+        powers = np.exp(0.45 * random.standard_normal(m) - 0.45**2 / 2)
+        stabilities = np.interp(random.random((k, m)) ** (1 / powers), cdf, grid)
+        samples = ss.Samples(weights, stabilities, np.ones(k, bool), target)
+        layer = ss.diagnose(samples, prediction).layer
+        alarms += abs(layer.sigmas) > 3
+    assert alarms <= 0.02 * sets
+
+
+def test_no_layer_without_walls():
+    problem = ss.Perceptron.random(51, 2.0, ss.Target("spherical", "hinge"), rng=0)
+    samples = ss.anneal(problem, 8, schedule=[problem.target] * 20, rng=0, n_threads=1)
+    assert ss.diagnose(samples, ss.predict(problem.target, problem.alpha)).layer is None
+    assert shares_at_walls(np.array([[-0.999, 0.0, 1.0], [0.5, 0.5, -1.0]]), ss.Target("spherical", "band(1)")).tolist() == [
+        2 / 3, 1 / 3
+    ]  # fmt: skip
