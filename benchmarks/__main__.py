@@ -60,6 +60,9 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "learning": _part("learning"),
     "anneal-scaling": _part("anneal", "scaling", sizes=(1001, 5001), rounds=1),
     "localize-scaling": _part("localize", "scaling"),
+    "sphere": _part("sphere", "samplers"),
+    "sphere-rate": _part("sphere", "rate"),
+    "sphere-finish": _part("sphere", "finish"),
     "laptop": _part("laptop"),
     "store": _part("store", count=1000, rows=20_000),
 }
