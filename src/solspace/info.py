@@ -207,7 +207,7 @@ class AnnealingInfo(Info):
     mode : str
         "sample", or "solve" for chains that stop at their first solution.
     kernel : str
-        "integer" for ±1 patterns, "fixed point" for others, "levels" for moves that neither takes.
+        "integer" for ±1 patterns, "fixed point" for others; "levels" for other weights than plain ±1 ones, "slice" for real ones.
     key : int or None
         Key of the chains' random numbers; None for chains picked or joined from runs.
     n_chains, n_draws, n_anneal : int
@@ -215,7 +215,7 @@ class AnnealingInfo(Info):
     chain, draw : ndarray
         (k,) chain of each sample, and its number among the chain's draws.
     acceptance, energy : ndarray
-        (chains, sweeps) share of accepted moves, and ΣU, each term times its sample weight.
+        (chains, sweeps) share of accepted moves (of real weights: of angles tried), and ΣU, each term times its sample weight.
     solved_at : ndarray
         (chains,) first sweep at which a chain met every constraint, -1 if none.
     draw_sweep : ndarray
