@@ -3,9 +3,9 @@
 A chain starts at random weights and follows a schedule of measures, one a sweep (`schedules`). A sweep proposes to move every
 weight once, in a random order that all chains of the call share; ±1 weights flip, others go to another level. It is accepted with
 probability min(1, exp(-ΔU/T)), in sweeps beyond the schedule 1/(1 + exp(ΔU/T)), U with -T log P(w). Given the order, each chain
-leaves each measure invariant, and chains are independent. Real weights are drawn by slice sampling (`rotations`). Of the others,
-energies are integers (`cpu`, `real_forms`), so that a chain depends on its seed alone: not on cores, chains beside it, or the width
-of vectors. Where chains do not mix in further sweeps, replicas at earlier stages may help them (`exchange`).
+leaves each measure invariant, and chains are independent. Real weights are drawn by slice sampling (`rotations`). Of others
+energies are integers (`cpu`, `real_forms`), so that a chain depends on its seed alone: not on cores, chains beside it, or the
+width of vectors. Where chains do not mix in further sweeps, replicas at earlier stages may help them (`exchange`).
 """
 
 from __future__ import annotations
