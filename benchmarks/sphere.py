@@ -108,9 +108,8 @@ def geodesics(rows: Array, weights: Array, draws: int, thin: int, rng: np.random
         along = rng.standard_normal(n)
         along -= weights * (along @ weights) / n
         along *= np.sqrt(n) / np.linalg.norm(along)
-        angle = np.arctan2(rows @ weights, rows @ along)  # s cos θ + d sin θ >= 0 from angle - π to angle
-        high, low = angle.min(initial=np.pi), (angle - np.pi).max(initial=-np.pi)
-        turn = rng.uniform(low, high)
+        centre = np.arctan2(rows @ along, rows @ weights)  # s cos θ + d sin θ >= 0 up to π/2 from here
+        turn = rng.uniform(centre.max() - np.pi / 2, centre.min() + np.pi / 2)
         weights = weights * np.cos(turn) + along * np.sin(turn)
         out[step // thin] = weights
     return out

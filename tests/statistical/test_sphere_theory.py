@@ -78,6 +78,5 @@ def test_no_layer_without_walls():
     problem = ss.Perceptron.random(51, 2.0, ss.Target("spherical", "hinge"), rng=0)
     samples = ss.anneal(problem, 8, schedule=[problem.target] * 20, rng=0, n_threads=1)
     assert ss.diagnose(samples, ss.predict(problem.target, problem.alpha)).layer is None
-    assert comparison.shares_at_walls(np.array([[-0.999, 0.0, 1.0], [0.5, 0.5, -1.0]]), ss.Target("spherical", "band(1)")).tolist() == [
-        2 / 3, 1 / 3
-    ]  # fmt: skip
+    shares = comparison.shares_at_walls(np.array([[-0.999, 0, 1], [0.5, 0.5, -1]]), ss.Target("spherical", "band(1)"))
+    assert shares.tolist() == [2 / 3, 1 / 3]

@@ -219,9 +219,9 @@ def test_a_device_is_refused_where_it_would_not_be_used(method, monkeypatch):
         assert ss.solve(problem, method=method, device="auto", rng=0, progress=False).info.device == "cpu"
 
 
-def test_spheres_are_refused():
-    problem = ss.Perceptron.random(31, 0.3, ss.Target(prior="spherical"), rng=0)
-    with pytest.raises(ValueError, match="±1 weights"):
+def test_levels_are_refused():
+    problem = ss.Perceptron.random(31, 0.3, ss.Target(prior="ternary"), rng=0)
+    with pytest.raises(ValueError, match="±1"):
         ss.solve(problem)
     with pytest.raises(ValueError, match="Perceptron"):
         ss.solve("nonsense")

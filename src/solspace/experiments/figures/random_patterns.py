@@ -200,8 +200,8 @@ def spherical_stabilities(size: str, margin: float = -2.1) -> Content:
 @register("sphere-wall", "not in the paper", "stabilities on the sphere next to the margin")
 def sphere_wall(size: str) -> Content:
     """The density of stabilities next to a wall: of rescaled means, of localized samples, and of chains, by theory."""
-    n, instances, samples, extra = {"quick": (501, 4, 32, 320), "paper": (1001, 10, 64, 2000)}[size]
-    chains = {"name": "temperature", "n_sweeps": 100, "n_extra": extra, "thin": 20}
+    n, instances, samples, extra = {"quick": (201, 8, 16, 1600), "paper": (1001, 10, 32, 8000)}[size]
+    chains = {"name": "temperature", "n_sweeps": 100, "n_extra": extra, "thin": 40}
     loads_of = {0.0: 0.5, -1.5: 8.0} if size == "paper" else {0.0: 0.5, -1.0: 3.0}
     targets = {margin: Target("spherical", "uniform", margin=margin) for margin in loads_of}
     specs = [
