@@ -129,11 +129,6 @@ def test_wrong_arguments_are_explained(problem, options, words):
         ss.anneal(problem, **options)
 
 
-def test_spherical_weights_are_refused():
-    with pytest.raises(ValueError, match="prior is spherical"):
-        ss.anneal(ss.Perceptron.random(11, 0.3, ss.Target(prior="spherical"), rng=0))
-
-
 def test_save_and_load(problem, tmp_path):
     samples = ss.anneal(problem, n_chains=2, n_sweeps=20, rng=0)
     samples.save(tmp_path / "samples.npz")
