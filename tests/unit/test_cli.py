@@ -88,7 +88,7 @@ def make_bad_files(folder):
         (["--seed", "-1"], "--seed must"),
         (["--samples", "0"], "--samples must"),
         (["--sampler", "tau", "--sweeps", "0"], "--sweeps must"),
-        (["--sampler", "tau", "--prior", "spherical"], "--prior must be binary"),
+        (["--sampler", "exact", "--prior", "spherical"], "--prior must be binary"),
         (["--accuracy", "quick"], "unknown --accuracy"),
         (["--denoiser", "map"], "unknown --denoiser"),
         (["--denoiser", "ep", "--prior", "spherical"], "--denoiser ep takes ±1 weights"),
@@ -195,7 +195,7 @@ def test_a_table_with_one_class_is_an_error(tmp_path, monkeypatch, label, furthe
 @pytest.mark.parametrize(
     ("options", "denoiser", "judged"),
     [
-        (["--prior", "spherical"], "AMP", False),
+        (["--prior", "spherical"], "AMP", True),
         ([], "expectation propagation", True),
         (["--denoiser", "amp"], "AMP", True),
         (["--potential", "uniform"], "expectation propagation", True),

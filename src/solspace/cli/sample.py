@@ -101,7 +101,7 @@ RULES = (
     Rule(
         "prior",
         lambda o: o.sampler == "asl" or not SAMPLERS[o.sampler].lacks(1, ss.Target(o.prior, "log")),
-        "must be binary, ternary or levels with --sampler tau, tempering, temperature and exact",
+        "must be binary, ternary or levels with --sampler exact",
     ),
     Rule(
         "potential",

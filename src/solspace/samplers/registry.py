@@ -196,7 +196,7 @@ SAMPLERS: dict[str, Sampler] = {
     for sampler in (
         Sampler(
             "asl", "ASL", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
-            localize.localize, LocalizationInfo, _entries, localize.LocalizeConfig, lambda n, target: "", version=5,
+            localize.localize, LocalizationInfo, _entries, localize.LocalizeConfig, lambda n, target: "", version=6,
             method=lambda config: _LOCALIZE, on_device=_localizes_on_device,
         ),
         _annealer(
