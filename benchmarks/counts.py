@@ -39,8 +39,8 @@ def coverage(instances: int = 60, methods: tuple[str, ...] = ("epar", "smc"), co
     """Return how often trusted intervals hold the exact value, for each kind of patterns, load and measure."""
     table = Table(
         "Intervals of counts against exact counts",
-        f"{instances} fresh instances a cell (seed {SEED}), n = 25 to 33, for log Z to 29 (16 and 30 for images), 95%: trusted "
-        "intervals that hold the exact value, of those that are trusted; the half width (median); the error of EP (median).",
+        f"{instances} fresh instances a cell (seed {SEED}), n = 25 to 33, for log Z to 29 (16 and 30 for images), 95%: "
+        "trusted intervals that hold the exact value, of all trusted ones; medians of the half width and of EP's error.",
         (
             "patterns",
             "measure",

@@ -12,8 +12,9 @@ import pytest
 
 import solspace as ss
 from solspace.counting import epar, smc
-from solspace.counting.count import interval, prepared
+from solspace.counting.count import prepared
 from solspace.counting.exact import exact
+from solspace.counting.result import interval
 from solspace.numerics.streams import seed_sequence
 
 UNIFORM = ss.Target(potential="uniform")

@@ -9,7 +9,8 @@ from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, MARGIN, POTENTIALS, TEMPERATURE, option, registered, verb
 from solspace.cli.output import Table, fail, make_room, show, write_json
 from solspace.cli.problem import ProblemOptions, about
-from solspace.counting.count import METHODS, Count, counted, prepared
+from solspace.counting.count import METHODS, counted, prepared
+from solspace.counting.result import Count
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.system import progress as bars
 from solspace.system.checks import number, one_of, optional, whole

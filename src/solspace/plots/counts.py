@@ -12,7 +12,7 @@ from solspace.plots.style import BLUE, GREY, drawing, merged
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from solspace.counting.count import Count
+    from solspace.counting.result import Count
 
 
 def count_bars(counts: Sequence[Count], ax: Axes, **style: Any) -> None:
