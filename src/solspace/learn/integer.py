@@ -72,7 +72,7 @@ class IntegerClassifier(ClassifierMixin, BaseEstimator):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = IntegerClassifier("ternary", random_state=0).fit(X[::2], y[::2])
     >>> bool(model.score(X[1::2], y[1::2]) > 0.94), model.size_bytes
-    (True, 278)
+    (True, 274)
     """
 
     levels: str | Sequence[int] = "3bit"

@@ -55,8 +55,8 @@ REMEMBERED = 2500  # training rows kept for `to_single`
 def levels_of(levels: object) -> Array:
     """Return the values of `levels`: a name, or different integers from -127 to 127.
 
-    >>> levels_of("3bit").tolist(), levels_of([1, 0]).tolist()
-    ([-3, -2, -1, 0, 1, 2, 3], [0, 1])
+    >>> levels_of("ternary").tolist(), levels_of([1, 0]).tolist()
+    ([-1.0, 0.0, 1.0], [0.0, 1.0])
     """
     if isinstance(levels, str):
         if levels not in LEVELS:
@@ -111,7 +111,8 @@ class LowBitClassifier(ClassifierMixin, BaseEstimator):
     n_chains : int, default 4
         Independent chains; their samples are averaged.
     n_sweeps : int, optional
-        Sweeps of a chain, of which 40% are annealing; by default 250 to 500 or more, by the size of the table.
+        Sweeps of a chain, of which 40% are annealing; by default 150 to 500, by the size of the table, and more if there are
+        less than three rows for each column.
     calibrate : {"auto", "loo", "folds"} or bool, default "auto"
         Correct slope and offset of the logits on training rows that are left out: by importance weights ("loo", at no cost), by
         five folds with a chain each ("folds"), or not (False). "auto" and True: "loo" from three rows for each column on.
