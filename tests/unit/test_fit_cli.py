@@ -38,8 +38,15 @@ def test_a_table_is_fitted_and_another_classified(table: Path, tmp_path: Path) -
     assert done.exit_code == 0, done.stderr
     lines = labels.read_text().splitlines()
     assert lines[0] == "label,P(cat),P(dog)"
-    X = np.loadtxt(tmp_path / "new.csv", delimiter=",", skiprows=1)
-    assert [line.split(",")[0] for line in lines[1:]] == LowBitClassifier.load(out / "model.npz").predict(X).tolist()
+    X, model = np.loadtxt(tmp_path / "new.csv", delimiter=",", skiprows=1), LowBitClassifier.load(out / "model.npz")
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    del model.feature_names_in_  # an array has none
+    assert [line.split(",")[0] for line in lines[1:]] == model.predict(X).tolist()
+    other = "\n".join(["id,c,a,b", *(f"x{i},{c},{a},{b}" for i, (a, b, c) in enumerate(X.tolist()))]) + "\n"
+    (tmp_path / "other.csv").write_text(other)  # columns go by name
+    done = invoke("classify", str(out / "model.npz"), str(tmp_path / "other.csv"), "--out", str(tmp_path / "same.csv"))
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "same.csv").read_text() == labels.read_text()
     options = ("--label", "pet", "--out", str(labels), "--json")
     done = invoke("classify", str(out / "model.npz"), str(table), *options)
     assert json.loads(done.stdout)["accuracy"] > 0.85

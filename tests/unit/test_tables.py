@@ -64,7 +64,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("content", "label"), WAYS, ids=itertools.count())
 def test_a_table_is_read_in_every_way_it_is_written(content, label):
-    patterns, labels = read_table(content, label)
+    patterns, labels, _ = read_table(content, label)
     np.testing.assert_allclose(patterns, X, rtol=1e-14)
     np.testing.assert_array_equal(labels, ANIMALS)
 
@@ -82,7 +82,7 @@ def test_a_table_is_read_in_every_way_it_is_written(content, label):
 )
 def test_labels_of_any_kind(values, expected):
     for content in (text(FRAME.assign(y=values), index=False), packed(FRAME.assign(y=values))):
-        patterns, labels = read_table(content, "y")
+        patterns, labels, _ = read_table(content, "y")
         np.testing.assert_allclose(patterns, X, rtol=1e-14)
         read = labels if labels.dtype.kind != "U" or "True" not in labels else labels == "True"
         np.testing.assert_array_equal(read, expected)
@@ -91,7 +91,7 @@ def test_labels_of_any_kind(values, expected):
 def test_true_and_false_are_features_and_an_index_is_left_out():
     truth = np.array([True, False, False, True])
     for content in (text(FRAME.assign(t=truth, y=ANIMALS)), packed(FRAME.assign(t=truth, y=ANIMALS))):
-        patterns, _ = read_table(content, "y", index="b")
+        patterns, *_ = read_table(content, "y", index="b")
         np.testing.assert_allclose(patterns, np.column_stack([X[:, [0, 2]], truth]), rtol=1e-14)
     np.testing.assert_allclose(read_arrays(text(FRAME))[""], X, rtol=1e-14)  # pandas' index is no pattern
     np.testing.assert_array_equal(read_arrays(text(pandas.Series(ANIMALS, name="y")))[""], ANIMALS)
@@ -146,7 +146,7 @@ def test_a_cell_that_is_no_finite_number_is_named_by_row_and_column(cells, what)
     if what != "text":
         with pytest.raises(ValueError, match="column 1, counted from 0"):
             read_table("\n".join(rows[1:]).encode(), "3")
-    patterns, _ = read_table("\n".join(rows).encode(), "y", index="income")
+    patterns, *_ = read_table("\n".join(rows).encode(), "y", index="income")
     assert patterns.shape == (3, 2)
 
 
@@ -186,7 +186,7 @@ def test_a_compressed_table_is_the_table(tmp_path):
     FRAME.assign(y=ANIMALS).to_csv(tmp_path / "T.CSV.gz")
     FRAME.assign(y=ANIMALS).to_csv(tmp_path / "t.tsv.gz", sep="\t")
     for source in (gzip.compress(plain), tmp_path / "T.CSV.gz", tmp_path / "t.tsv.gz"):
-        patterns, labels = read_table(source, "y")
+        patterns, labels, _ = read_table(source, "y")
         np.testing.assert_allclose(patterns, X, rtol=1e-14)
         np.testing.assert_array_equal(labels, ANIMALS)
     for damaged in (gzip.compress(plain)[:-9], gzip.compress(plain)[:-8] + bytes(8)):
@@ -211,7 +211,7 @@ def test_a_table_of_very_many_columns_is_read_in_little_time():
     n = 50_000
     lines = [",".join(f"c{k}" for k in range(n)), ",".join(["1"] * n), ",".join(["true"] * n)]
     for rows in (lines[:2], [lines[0], lines[2]]):  # anything that grew with the square of n would take minutes
-        patterns, labels = read_table("\n".join(rows).encode(), "c7")
+        patterns, labels, _ = read_table("\n".join(rows).encode(), "c7")
         assert patterns.shape == (1, n - 1)
         assert (patterns == 1).all()
         assert len(labels) == 1

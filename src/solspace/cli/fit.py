@@ -41,7 +41,7 @@ def fit(
         if name not in LEVELS and (name != "auto" or name is single):
             raise unknown("levels", name, LEVELS)
     make_room(out, FILES)
-    X, y = read_table(table, label, index)
+    X, y, names = read_table(table, label, index)
     assert y is not None
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2 or counts.min() < folds:
@@ -57,6 +57,8 @@ def fit(
         model.fit(X, y)
     network: IntegerClassifier = model.to_single(single)
     scores = {name: _scores(p, y, classes) for name, p in held.items()}
+    if names is not None and len(set(names)) == len(names):
+        model.feature_names_in_ = np.array(names, object)
     model.save(out / FILES[0])
     network.to_c(out / FILES[1])
     write_picture(out / FILES[2], lambda figure: draw_calibration(figure.add_subplot(), held, y, classes), (5.0, 4.4))
@@ -80,7 +82,7 @@ def fit(
 @verb()
 def classify(
     model: Path = argument("A model.npz of `solspace fit`.", "MODEL"),
-    table: Path = argument("Rows with the columns of the training table, in its order.", "TABLE"),
+    table: Path = argument("Rows with the columns of the training table; in its order if they have no names.", "TABLE"),
     label: str | None = option(None, "A column with labels, to be compared; it is not used."),
     index: str | None = option(None, "A column to leave out."),
     out: Path = option(Path("labels.csv"), "File for the labels and the probabilities of all classes."),
@@ -90,7 +92,7 @@ def classify(
     from solspace.learn import LowBitClassifier
 
     found = LowBitClassifier.load(model)
-    X, y = read_table(table, label, index)
+    X, y, _ = read_table(table, label, index, wanted=found.__dict__.pop("feature_names_in_", None))
     if X.ndim != 2 or X.shape[1] != found.n_features_in_:
         width = 1 if X.ndim == 1 else X.shape[1]
         hint = "" if label else "; a column of labels is left out by --label"

@@ -160,7 +160,7 @@ def read_data(
     """
     y: Array | None = None
     if _is_table(path) and (label is not None or index is not None):
-        X, y = read_table(path, label, index)
+        X, y, _ = read_table(path, label, index)
     elif index is not None:
         raise ValueError(f"--index names a column of a table; {path} holds arrays.")
     else:

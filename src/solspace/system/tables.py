@@ -43,17 +43,32 @@ class _Table(NamedTuple):
     """Returns the numbers (rows, k) of some columns; ValueError or TypeError if a cell is none."""
 
 
+class Columns(NamedTuple):
+    """What is read of a table: patterns (m, n), labels (m,) and the names of the columns of the patterns, if there are any."""
+
+    patterns: np.ndarray
+    labels: np.ndarray | None
+    names: list[str] | None
+
+
 def read_table(
-    source: Source, label: str | None = None, index: str | None = None, limit: int | None = None
-) -> tuple[np.ndarray, np.ndarray | None]:
+    source: Source,
+    label: str | None = None,
+    index: str | None = None,
+    limit: int | None = None,
+    wanted: Sequence[str] | None = None,
+) -> Columns:
     """Return patterns (m, n) and labels (m,) of a table: the other columns, and the column `label` where one is named.
 
     Columns go by name or by number. `index` is left out of the patterns, and so is an index that pandas wrote. A table of one
-    column and without a label is returned as (m,), and may hold words.
+    column and without a label is returned as (m,), and may hold words. Of a table with names the columns `wanted` are
+    read, in their order.
 
-    >>> read_table(b",x,y,animal\\n0,1,2,cat\\n1,3,4,dog\\n", "animal")
-    (array([[1., 2.],
-           [3., 4.]]), array(['cat', 'dog'], dtype='<U3'))
+    >>> read_table(b",x,y,animal\\n0,1,2,cat\\n1,3,4,dog\\n", "animal").labels
+    array(['cat', 'dog'], dtype='<U3')
+    >>> read_table(b"x,y\\n1,2\\n3,4\\n", wanted=["y", "x"]).patterns
+    array([[2., 1.],
+           [4., 3.]])
     """
     with explained(source):
         table = _parquet(source, limit) if kind_of(source) == ".parquet" else _text(source, limit, label)
@@ -61,7 +76,7 @@ def read_table(
             raise Damaged(source, "it holds no rows")
         unnamed = table.width > 1 and table.names is not None and table.names[0] == ""
         if label is None and index is None and table.width == 1 + unnamed:
-            return _labels(source, table, table.width - 1, limit), None
+            return Columns(_labels(source, table, table.width - 1, limit), None, None)
         at, apart = (
             None if name is None else position(source, name, table.names, table.width) for name in (label, index)
         )
@@ -69,6 +84,8 @@ def read_table(
             raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
         labels = None if at is None else _labels(source, table, at, limit)
         columns = [k for k in range(table.width) if k not in (at, apart)]
+        if wanted is not None and table.names is not None:
+            columns = [position(source, name, table.names, table.width) for name in wanted]
         counts = unnamed and columns[:1] == [0]
         if len(columns) == counts:
             raise Damaged(source, "it holds no column of numbers beside its labels")
@@ -82,7 +99,8 @@ def read_table(
         if counts and not np.array_equal(patterns[:, 0], np.arange(len(patterns))):
             reason = "its first column has no name and does not count rows: an index is left out by --index 0"
             raise Damaged(source, reason)
-        return patterns[:, counts:], labels
+        names = None if table.names is None else [table.names[k] for k in columns[counts:]]
+        return Columns(patterns[:, counts:], labels, names)
 
 
 def _text(source: Source, limit: int | None, label: str | None) -> _Table:
@@ -113,9 +131,10 @@ def _text(source: Source, limit: int | None, label: str | None) -> _Table:
         cells = next(rows())
         truths: Any = {k: _truth for k in columns if cells[k].strip().lower() in _TRUTHS}
         some = columns if len(columns) < len(row) else None  # without it a row may not be longer than the others
-        return np.loadtxt(
+        found = np.loadtxt(
             lines, delimiter=separator, comments=None, quotechar='"', converters=truths, usecols=some, ndmin=2
         )
+        return found if some else found[:, columns]
 
     return _Table(len(content), names, len(row), rows, numbers)
 
