@@ -87,7 +87,7 @@ def count(
     Notes
     -----
     An interval is trusted where at least 30 lanes are effective and expectation propagation converged: to n of about 100 at
-    loads to 0.6, and 200 at 0.3, for the uniform measure on ±1 weights. Elsewhere `low` is Markov's bound, which always holds,
+    loads to 0.5, and 200 at 0.3, for the uniform measure on ±1 weights. Elsewhere `low` is Markov's bound, which always holds,
     and `high` that of the prior.
 
     See Also
