@@ -21,6 +21,9 @@ POTENTIALS = [
     "log_quadratic(1.7308, 1.246)",
     "hinge",
     "errors",
+    "logistic(2)",
+    "probit(0.1)",
+    "flip(0.2)",
 ]
 
 
@@ -64,6 +67,9 @@ def test_defaults_make_an_empty_query():
         ("potential", "lgo", "did you mean 'log'"),
         ("potential", "band(-1)", "positive"),
         ("prior", "ising", "unknown prior"),
+        ("ensemble", "teacher", "unknown ensemble"),
+        ("potential", "logistic(0)", "positive"),
+        ("potential", "flip(0.6)", "1/2"),
         ("theme", "<script>", "unknown theme"),
     ],
 )
@@ -74,6 +80,20 @@ def test_nonsense_is_refused_with_a_sentence(name, text, words):
     settings, refused = Settings.from_query({name: text})
     assert settings == Settings()
     assert refused == [str(caught.value)]
+
+
+def test_a_likelihood_has_temperature_1_unless_another_is_chosen():
+    settings, refused = Settings.from_query({"potential": "logistic(2)"})
+    assert (settings.temperature, refused) == (1.0, [])
+    assert settings.query() == "potential=logistic(2)"
+    assert settings.replace("potential", "log") == Settings()
+    assert Settings().replace("potential", "probit(1)").temperature == 1.0
+    assert Settings(temperature=0.7).replace("potential", "probit(1)").temperature == 0.7
+
+
+def test_patterns_of_the_user_are_not_planted():
+    assert refusal(Settings(ensemble="planted"), shape=(30, 50)) == ""
+    assert "planted" not in program(Settings(ensemble="planted"), own_patterns=True)
 
 
 def test_unknown_fields_of_a_url_are_ignored():
@@ -88,7 +108,13 @@ def test_unknown_fields_of_a_url_are_ignored():
         ({"n": 1001, "alpha": 278.0, "prior": "spherical"}, "pattern entries"),
         ({"samples": 256, "n": 50_000, "alpha": 0.03}, ""),
         ({"samples": 256, "n": 5000, "alpha": 4.0}, "at most 250"),
-        ({"sampler": "tau", "prior": "spherical"}, "takes no spherical"),
+        ({"sampler": "tau", "prior": "gaussian(1)"}, ""),
+        ({"sampler": "tau", "prior": "ternary", "potential": "logistic(2)"}, "Choose ASL"),
+        ({"sampler": "tempering", "prior": "levels(-3,-1,1,3)", "potential": "logistic(2)"}, ""),
+        ({"ensemble": "planted"}, "needs a likelihood"),
+        ({"ensemble": "planted", "potential": "uniform", "margin": 0.1}, "margin 0"),
+        ({"ensemble": "planted", "potential": "flip(0.1)", "temperature": 0.5}, "temperature 1"),
+        ({"ensemble": "planted", "potential": "flip(0.1)", "temperature": 1.0}, ""),
         ({"sampler": "tau", "potential": "uniform"}, "log_band"),
         ({"sampler": "temperature", "potential": "uniform"}, ""),
     ],

@@ -13,7 +13,7 @@ from solspace.explorer.settings import Settings
 
 GOOD = {
     "alpha": 0.3, "time": 1.0, "regime": "green", "samplable": True, "stable": True, "satisfiable": True,
-    "populated": True, "hard": True, "takeover": None, "window": None, "overlap": 0.511, "entropy": 0.33,
+    "populated": True, "hard": True, "short": False, "takeover": None, "window": None, "overlap": 0.511, "entropy": 0.33,
     "free_entropy": 0.34, "replicon": 0.138,
 }  # fmt: skip
 THRESHOLDS = {

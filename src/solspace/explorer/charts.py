@@ -25,12 +25,12 @@ TITLES = {
     "path": "Overlap q(t) along localization",
     "stabilities": "Stabilities P(s) of fair samples",
     "diagram": "One maximum (green), a second one (yellow), a higher one (red), replica symmetry broken (grey)",
-    "overlaps": "Overlaps of pairs of samples, and theory's r",
+    "overlaps": "Overlaps of pairs of samples, and theory",
     "annealing": "Annealing: energy and violated constraints, mean over chains",
 }
 # labels of the axes, place of the legend, and options of the figure
 AXES: dict[str, tuple[str, str, str, Values]] = {
-    "free_entropy": ("overlap q", "φₜ(q) − φₜ(r)", "bottom_left", {"y_range": (-1, 1)}),
+    "free_entropy": ("overlap q", "φₜ(q) above its first value", "bottom_left", {"y_range": (-1, 1)}),
     "localization": ("overlap q", "time t", "top_left", {"y_range": (0, 1)}),
     "nearby": ("distance d from the sample", "v", "", {}),
     "path": ("time t", "overlap q", "bottom_right", {"x_axis_type": "log", "x_range": T_RANGE, "y_range": (0, 1.03)}),
@@ -59,7 +59,7 @@ _MARK: Values = {"name": "mark", "size": 13, "line_width": 1.5, "fill_color": "c
 _SEEN: Values = {"name": "seen", "size": 6, "legend_label": "this run"}
 _ENERGY = _line("energy", name="seen")
 _MISSED: Values = {**_line("violated", "dashed", "second"), "y_range_name": "missed"}
-_HEIGHT = {"q": "overlap q", "phi": "φₜ(q) − φₜ(r)"}
+_HEIGHT = {"q": "overlap q", "phi": "φₜ(q) above its first value"}
 _HIDDEN = {"fill_alpha": 0.0, "line_alpha": 0.0}
 
 
@@ -105,7 +105,7 @@ GLYPHS = {
     ],
     "overlaps": [
         Glyph("quad", "pairs", "left right top", _BARS, {"left": "from", "right": "to", "top": "this run"}),
-        Glyph("vspan", "typical", "q", _line("theory: r"), {"q": "theory: r"}),
+        Glyph("vspan", "typical", "q", _line("theory"), {"q": "theory"}),
     ],
     "annealing": [
         Glyph("line", "energy", "sweep energy", _ENERGY, {"sweep": "sweep", "energy": "energy per weight"}),
@@ -195,7 +195,8 @@ class Charts:
         self.clock.location, self.margin.location = curves["time"], curves["margin"]
         for name, (start, end) in {"free_entropy": curves["phi_range"], "localization": curves["f_range"]}.items():
             self.figures[name].y_range.update(start=start, end=end)
-        self.figures["path"].y_range.start = max(0.0, curves["overlap"] - 0.08)
+        norm, first = curves["norm"], min(curves["low"])
+        self.figures["path"].y_range.update(start=max(0.0, first - 0.08 * norm), end=1.03 * norm)
 
     def show_nearby(self, curve: Values | None) -> None:
         """Show how many solutions lie around a fair sample; None while that is not known."""
@@ -210,8 +211,8 @@ class Charts:
             return
         plot, lines, point = self.figures["diagram"], diagram.lines, self.data["point"].data
         plot.x_range.update(start=diagram.alphas[0], end=diagram.alphas[1])
-        self.frontier.location = diagram.thresholds["asl"]
-        unstable = diagram.thresholds["dat"]
+        self.frontier.location = diagram.thresholds.get("asl", diagram.thresholds.get("localization"))
+        unstable = diagram.thresholds.get("dat")
         self.unstable.update(left=unstable, visible=unstable is not None and unstable < diagram.alphas[1])
         floor, top, alpha = T_RANGE[0] / 10, 10 * T_RANGE[1], lines["alpha"]
         middle = (alpha[1:] + alpha[:-1]) / 2
@@ -252,7 +253,7 @@ class Charts:
     def _fit_overlaps(self) -> None:
         """Zoom to the overlaps of a run and r; show all of [0, 1] without a run."""
         plot, bars, typical = self.figures["overlaps"], self.data["pairs"].data, self.data["typical"].data["q"]
-        low, high, top = 0.0, 1.0, 1.0
+        low, high, top = 0.0, max(1.0, *(1.1 * q for q in typical)), 1.0
         if len(bars["top"]):
             ends = [*bars["left"], *bars["right"], *typical]
             room = 0.1 * (max(ends) - min(ends))

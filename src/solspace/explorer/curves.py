@@ -19,6 +19,7 @@ from solspace.explorer.workers import Pool
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.system.plain import Values, plain
+from solspace.theory.planted import PlantedPrediction
 from solspace.theory.prediction import Prediction
 
 LATEST = 30.0  # the last time shown
@@ -33,46 +34,60 @@ THRESHOLDS = {
     "zero_entropy": "α zero entropy",
     "capacity": "α capacity",
 }
+PLANTED_THRESHOLDS = {
+    "localization": "α where ASL stops",
+    "information": "α information-theoretic",
+    "spinodal": "α where AMP succeeds",
+}
 LABELS = {"overlap": "overlap r", "entropy": "entropy", "free_entropy": "free entropy", "replicon": "replicon"}
+PLANTED_LABELS = {
+    **(LABELS | {"overlap": "overlap q with the teacher"}),
+    "message_passing_overlap": "overlap that AMP reaches",
+    "gibbs_error": "Gibbs error",
+    "bayes_error": "Bayes error on labels",
+}
+# of each ensemble: what "Numbers" shows of a prediction, and of thresholds
+SHOWN = {"random": (LABELS, THRESHOLDS), "planted": (PLANTED_LABELS, PLANTED_THRESHOLDS)}
 _AT_TIME = {
     "green": "At t = {time:.4g} φₜ has one maximum.",
     "yellow": "At t = {time:.4g} φₜ has a second maximum, lower than the first: localization still follows the first.",
     "red": "At t = {time:.4g} the maximum that localization cannot reach is the higher one.",
 }
-FACTS = (*LABELS, "samplable", "stable", "populated", "satisfiable")
+FACTS = ("samplable", "stable", "populated", "satisfiable", "norm")
 
 
 @lru_cache(maxsize=64)
-def _prediction(target: str, alpha: float) -> Prediction:
-    return ss.predict(Target.from_json(target), alpha=alpha)
+def _prediction(target: str, alpha: float, ensemble: str) -> Prediction:
+    return ss.predict(Target.from_json(target), alpha, ensemble)
 
 
 @lru_cache(maxsize=64)
-def _still(target: str, alpha: float) -> Values:
+def _still(target: str, alpha: float, ensemble: str) -> Values:
     """Return all that does not depend on t."""
-    p = _prediction(target, alpha)
+    p = _prediction(target, alpha, ensemble)
     jumps = _jumps(p)
-    q, f = _localization(p, overlaps(p.overlap, [q for jump in jumps for q in jump[1:]]))
+    q, f = _localization(p, overlaps(p.least_overlap, [q for jump in jumps for q in jump[1:]], p.norm))
     low, high = p.stability_range
     s = np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, high - 1e-9, 300), [high + 1e-9, high + 0.4]])
     return {
-        **{name: plain(getattr(p, name)) for name in FACTS},
+        **{name: plain(getattr(p, name)) for name in (*SHOWN[ensemble][0], *FACTS)},
         "hard": p.target.potential.hard,
+        "short": isinstance(p, PlantedPrediction) and p.hard,
         "takeover": min((max(0.0, float(window.maxwell)) for window in _windows(p)), default=None),
         "q": q,
         "f": f,
         "rising": np.gradient(f, q) > 0,
         "phi_0": np.asarray(p.free_entropy_at(q, 0.0), dtype=float),
-        **path(q, f, p.overlap, jumps),
+        **path(q, f, float(p.overlap_at(0.0)), jumps, p.norm),
         "s": s,
         "p": np.asarray(p.stability_density(s), dtype=float),
     }
 
 
-def curves(target: str, alpha: float, time: float) -> Values:
+def curves(target: str, alpha: float, time: float, ensemble: str = "random") -> Values:
     """Return all that is drawn at one (target as JSON, α, t), as plain numbers and arrays."""
-    p, still = _prediction(target, alpha), _still(target, alpha)
-    r, q = p.overlap, still["q"]
+    p, still = _prediction(target, alpha, ensemble), _still(target, alpha, ensemble)
+    r, q = p.least_overlap, still["q"]
     base = float(p.free_entropy_at(r, time))
     phi, tops = still["phi_0"] + time * q / 2 - base, _tops(p, time, base)
     return {
@@ -88,15 +103,17 @@ def curves(target: str, alpha: float, time: float) -> Values:
     }
 
 
-def nearby(target: str, alpha: float) -> Values:
+def nearby(target: str, alpha: float, ensemble: str = "random") -> Values:
     """Return v(d), the log number of solutions at distance d from a fair sample, up to the end of its curve; or no points."""
+    if ensemble == "planted":
+        return {"d": np.array([]), "v": np.array([])}
     with suppress(ValueError, NotImplementedError):
         found = ss.franz_parisi(Target.from_json(target), alpha)
         return {"d": found.distances, "v": found.values}
     return {"d": np.array([]), "v": np.array([])}
 
 
-def columns(target: str, alphas: Sequence[float]) -> Values:
+def columns(target: str, alphas: Sequence[float], ensemble: str = "random") -> Values:
     """Return the times at which a second maximum appears, takes over and is alone, at some loads.
 
     NaN where there is one maximum at every time, and where the equations have no solution.
@@ -104,14 +121,14 @@ def columns(target: str, alphas: Sequence[float]) -> Values:
     lines = np.full((3, len(alphas)), np.nan)
     for k, alpha in enumerate(alphas):
         with suppress(ValueError, IndexError):
-            lines[:, k] = _windows(_prediction(target, alpha))[0]
+            lines[:, k] = _windows(_prediction(target, alpha, ensemble))[0]
     return {"alpha": np.asarray(alphas, dtype=float), "first": lines[0], "maxwell": lines[1], "last": lines[2]}
 
 
-def thresholds(target: str) -> Values:
+def thresholds(target: str, ensemble: str = "random") -> Values:
     """Return the thresholds of a target (as JSON), None for those that do not exist."""
-    found = ss.thresholds(Target.from_json(target))
-    return {name: plain(getattr(found, name)) for name in THRESHOLDS}
+    found = ss.thresholds(Target.from_json(target), ensemble)
+    return {name: plain(getattr(found, name)) for name in SHOWN[ensemble][1]}
 
 
 @dataclass(frozen=True)
@@ -123,15 +140,15 @@ class Diagram:
     lines: Values
 
 
-async def diagrams(pool: Pool, target: str) -> AsyncIterator[Diagram]:
+async def diagrams(pool: Pool, target: str, ensemble: str = "random") -> AsyncIterator[Diagram]:
     """Yield the t–α diagram of a target (as JSON) as it grows: thresholds first, then a few loads at a time."""
-    found = await pool.ask(thresholds, target)
+    found = await pool.ask(thresholds, target, ensemble)
     span, ahead = loads(found)
     lines = {name: np.array([]) for name in ("alpha", "first", "maxwell", "last")}
     yield Diagram(found, span, lines)
     while ahead:
         batch, ahead = tuple(ahead[:BATCH]), ahead[BATCH:]
-        more = await pool.ask(columns, target, batch)
+        more = await pool.ask(columns, target, batch, ensemble)
         joined = {name: np.concatenate([lines[name], more[name]]) for name in lines}
         order = np.argsort(joined["alpha"])
         lines = {name: values[order] for name, values in joined.items()}
@@ -141,11 +158,11 @@ async def diagrams(pool: Pool, target: str) -> AsyncIterator[Diagram]:
 def loads(thresholds: Values) -> tuple[tuple[float, float], list[float]]:
     """Return the range of α to show and the loads to compute, those between the transitions first."""
     known = [value for value in thresholds.values() if value is not None]
-    first = thresholds.get("asl") or 0.0
+    first = thresholds.get("asl") or thresholds.get("localization") or 0.0
     top = max(thresholds.get("capacity") or 0.0, thresholds.get("zero_entropy") or 0.0)
-    if not top or first > top:  # a soft measure, which continues past capacity
-        top = 1.2 * max(known, default=1.0)
-    last = thresholds.get("condensation") or thresholds.get("dat") or top
+    if not top or first > top:  # a soft measure, which continues past capacity, or a planted problem, which has none
+        top = 1.2 * max(known, default=4.0 if "spinodal" in thresholds else 1.0)
+    last = thresholds.get("condensation") or thresholds.get("dat") or thresholds.get("spinodal") or top
     last = min(top, last + 0.3 * (last - first)) if last > first else top
     near = np.linspace(first, last, COLUMNS // 2)
     below = first * np.array([0.01, 0.33, 0.67]) if first > 0 else np.array([])
@@ -154,11 +171,11 @@ def loads(thresholds: Values) -> tuple[tuple[float, float], list[float]]:
     return (0.0, float(top)), alphas
 
 
-def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
-    """Return overlaps from r to 1, logarithmically spaced towards both ends, with those of `more` that lie inside."""
+def overlaps(r: float, more: Sequence[float] = (), norm: float = 1.0) -> Reals:
+    """Return overlaps from r to the norm, logarithmically spaced towards both ends, with those of `more` that lie inside."""
     near, between, far = np.logspace(-6, -2, 16), np.linspace(0, 1, 46)[1:-1], np.logspace(-9, -2, 18)
-    inside = [q for q in more if r < q < 1]
-    return np.unique(np.concatenate([r + (1 - r) * np.concatenate([near, between, 1 - far]), inside]))
+    inside = [q for q in more if r < q < norm]
+    return np.unique(np.concatenate([r + (norm - r) * np.concatenate([near, between, 1 - far]), inside]))
 
 
 def _localization(p: Prediction, q: Reals) -> tuple[Reals, Reals]:
@@ -208,15 +225,20 @@ def _jumps(p: Prediction) -> list[tuple[float, float, float]]:
     return list(zip(ends, before.tolist(), after.tolist()))
 
 
-def path(q: Reals, f: Reals, r: float, jumps: Sequence[tuple[float, float, float]]) -> dict[str, Reals]:
-    """Return q(t) from a low start, the smallest root of F(q) = t, and from a high start, the largest, where different."""
+def path(
+    q: Reals, f: Reals, r: float, jumps: Sequence[tuple[float, float, float]], norm: float = 1.0
+) -> dict[str, Reals]:
+    """Return q(t) from a low start, r and then the smallest root of F(q) = t, and from a high start, where different."""
     first = f > np.concatenate([[0.0], np.maximum.accumulate(np.maximum(f, 0.0))[:-1]])
     last = (f < np.concatenate([np.minimum.accumulate(f[::-1])[::-1][1:], [np.inf]])) & (f > 0)
     points = [(0.0, r), *zip(f[first], q[first])]
     points += [point for t, before, after in jumps for point in ((t, before), (t * (1 + 1e-9), after))]
-    if jumps and jumps[-1][2] == 1:  # a maximum at q = 1, at every time
-        points.append((LATEST, 1.0))
-        above = [(0.0, 1.0), (jumps[-1][0], 1.0)]
+    above: list[tuple[float, float]] = []
+    if r == norm:  # labels that determine the teacher
+        points.append((LATEST, norm))
+    elif jumps and jumps[-1][2] == norm:  # a maximum at q = Q, at every time
+        points.append((LATEST, norm))
+        above = [(0.0, norm), (jumps[-1][0], norm)]
     else:
         above = [*zip(f[last & ~first], q[last & ~first]), *((t, after) for t, _, after in jumps)]
     low, high = (np.array(sorted(some)).reshape(-1, 2).T for some in (points, above))
@@ -271,9 +293,16 @@ def verdict(facts: Values, thresholds: Values | None = None) -> Verdict:
             f"Replica symmetry is broken at α = {alpha:.4g}{at('dat', ', past the dAT line at {:.4g}')}: ASL fails, "
             "and the numbers below are an approximation."
         )
+    elif facts["short"]:
+        sentence = (
+            f"Hard: message passing stops at the overlap {facts['message_passing_overlap']:.4g} with the teacher, short of "
+            f"the posterior's {facts['overlap']:.4g}: ASL fails."
+        )
+        detail += at("spinodal", " From α = {:.4g} on it finds the teacher.")
     elif facts["samplable"]:
-        if known.get("asl", alpha) > alpha:
-            detail += at("asl", " ASL goes on working up to α = {:.4g}.")
+        for name in ("asl", "localization"):
+            if known.get(name, alpha) > alpha:
+                detail += at(name, " ASL goes on working up to α = {:.4g}.")
         return Verdict("green", "ASL works here for all t.", detail)
     elif takeover is None or takeover <= 0:
         sentence = "Another maximum is higher from the start (t = 0): ASL fails."
@@ -282,13 +311,16 @@ def verdict(facts: Values, thresholds: Values | None = None) -> Verdict:
     return Verdict("red", sentence, detail)
 
 
-def numbers(facts: Values | None, thresholds: Values | None) -> str:
-    """Return an HTML table of order parameters (dashes without `facts`) and thresholds."""
-    rows = [(name, label, "–" if facts is None else _number(facts[name])) for name, label in LABELS.items()]
-    for name, label in THRESHOLDS.items():
-        rows.append((name, label, "computing…" if thresholds is None else _number(thresholds.get(name))))
+def numbers(facts: Values | None, thresholds: Values | None, ensemble: str = "random") -> str:
+    """Return an HTML table of order parameters and thresholds, dashes where there are no `facts` or {} for thresholds."""
+    labels, limits = SHOWN[ensemble]
+    rows = [(name, label, "–" if facts is None else _number(facts[name])) for name, label in labels.items()]
+    for name, label in limits.items():
+        rows.append(
+            (name, label, "computing…" if thresholds is None else _number(thresholds[name]) if thresholds else "–")
+        )
     return "<table>" + "".join(
-        f'<tr{" class=parting" if name == "asl" else ""}><th scope="row">{escape(label)}</th>'
+        f'<tr{" class=parting" if name == next(iter(limits)) else ""}><th scope="row">{escape(label)}</th>'
         f'<td data-name="{name}">{escape(value)}</td></tr>'
         for name, label, value in rows
     ) + "</table>"  # fmt: skip

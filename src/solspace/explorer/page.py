@@ -13,7 +13,6 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from html import escape
 from importlib.resources import files
@@ -30,7 +29,6 @@ from solspace.explorer.runs import MAX_BYTES
 from solspace.explorer.sample_card import SampleCard
 from solspace.explorer.settings import Settings, with_parameters
 from solspace.explorer.workers import Failure
-from solspace.measure import Target
 from solspace.measure.potentials import as_potential
 from solspace.system.plain import Values
 
@@ -38,8 +36,7 @@ if TYPE_CHECKING:
     from solspace.explorer.server import Service
 
 _HERE = files("solspace.explorer")
-_TARGET = ("prior", "potential", "temperature", "margin")
-_FLAT = ("uniform", "band")  # potentials that do not depend on temperature
+_THEORY = ("ensemble", "prior", "potential", "temperature", "margin")
 SLOW = 0.4  # seconds after which the page shows that it is computing
 REST = 0.6  # seconds after which a slider is taken to be at rest
 
@@ -123,7 +120,7 @@ class Page:
 
     def _fields(self) -> Values:
         potential = Select(self, "potential", as_potential(self.settings.potential).name)
-        parts: Values = {"prior": Select(self, "prior"), "potential": potential}
+        parts: Values = {name: Select(self, name) for name in ("ensemble", "prior")} | {"potential": potential}
         for name in ("parameter0", "parameter1"):
             parts[name] = Field(self, name, read=partial(self._with_parameter, name))
         return parts | {name: Field(self, name, scale) for name, scale in scales(self.settings).items()}
@@ -160,7 +157,7 @@ class Page:
             if k < len(names):
                 field.text.name = names[k]
                 field.show("" if (value := potential.parameters[names[k]]) is None else float(value))
-        self.fields["temperature"].layout.visible = potential.name not in _FLAT
+        self.fields["temperature"].layout.visible = not potential.athermal
 
     def refusals(self) -> list[str]:
         """Return a sentence for each visible field with a text that was refused."""
@@ -178,20 +175,22 @@ class Page:
     # ---- what a change does
 
     def change(self, name: str, value: Any) -> None:
-        before, self.settings = self.settings, replace(self.settings, **{name: value})
+        before, self.settings = self.settings, self.settings.replace(name, value)
         if self.settings == before:
             return
         self._not_in_link = []
         self.address.value = f"?{self.settings.query()}"
         if name == "potential":
             self._show_parameters()
+            if self.settings.temperature != before.temperature:
+                self.fields["temperature"].show(self.settings.temperature)
         if name == "theme":
             self._set_theme()
-        elif name in (*_TARGET, "alpha", "time"):
+        elif name in (*_THEORY, "alpha", "time"):
             self._follow("curves", self._compute_curves())
             if name != "time":
                 self._follow("nearby", self._compute_nearby())
-            if self.settings.target != before.target:
+            if self.settings.theory != before.theory:
                 self._new_target()
         self.sample.settings_changed()
 
@@ -203,10 +202,11 @@ class Page:
 
     async def _compute_curves(self) -> None:
         s, task = self.settings, asyncio.current_task()
+        target, ensemble = s.theory
         slow = asyncio.get_running_loop().call_later(SLOW, self.schedule, self._show_computing)
         facts, failure = None, ""
         try:
-            facts = await self.service.theory.ask(curves, s.target.to_json(), s.alpha, s.time)
+            facts = await self.service.theory.ask(curves, target, s.alpha, s.time, ensemble)
         except Failure as error:
             failure = str(error)
         finally:
@@ -221,12 +221,12 @@ class Page:
         self._show_summary()
 
     async def _compute_nearby(self) -> None:
-        s = self.settings
+        s, (target, ensemble) = self.settings, self.settings.theory
         self.schedule(self.charts.show_nearby, None)
         await asyncio.sleep(REST)  # as the diagram
         with suppress(Failure):
-            found = await self.service.background.ask(nearby, s.target.to_json(), s.alpha)
-            if (s.target, s.alpha) == (self.settings.target, self.settings.alpha):
+            found = await self.service.background.ask(nearby, target, s.alpha, ensemble)
+            if (s.theory, s.alpha) == (self.settings.theory, self.settings.alpha):
                 self.schedule(self.charts.show_nearby, found)
 
     def _show_summary(self) -> None:
@@ -241,7 +241,7 @@ class Page:
         note = f'<div class="outdated" role="status">{escape(refused)}</div>' if refused else ""
         self.outdated.value = "yes" if refused else ""
         self.verdict.object = f'{note}<div class="verdict {colour}" role="status">{escape(sentence)}{small}</div>'
-        self.numbers.object = numbers(self.facts, self.thresholds)
+        self.numbers.object = numbers(self.facts, self.thresholds, self.settings.ensemble)
 
     def _show_computing(self) -> None:
         if "pending" not in self.verdict.object:
@@ -251,16 +251,22 @@ class Page:
         self.thresholds = None
         self.charts.show_diagram(None)
         self._show_summary()
-        self._follow("diagram", self._compute_diagram(self.settings.target))
+        self._follow("diagram", self._compute_diagram(self.settings.theory))
 
-    async def _compute_diagram(self, target: Target) -> None:
+    async def _compute_diagram(self, theory: tuple[str, str]) -> None:
         await asyncio.sleep(REST)  # not for every target that a moving slider passes
-        with suppress(Failure):
-            async for diagram in diagrams(self.service.background, target.to_json()):
-                self.schedule(self._show_diagram, target, diagram)
+        try:
+            async for diagram in diagrams(self.service.background, *theory):
+                self.schedule(self._show_diagram, theory, diagram)
+        except Failure:
+            self.schedule(self._show_diagram, theory, None)
 
-    def _show_diagram(self, target: Target, diagram: Diagram) -> None:
-        if target != self.settings.target:
+    def _show_diagram(self, theory: tuple[str, str], diagram: Diagram | None) -> None:
+        if theory != self.settings.theory:
+            return
+        if diagram is None:
+            self.thresholds = self.thresholds or {}
+            self._show_summary()
             return
         if self.thresholds is None:
             self.thresholds = diagram.thresholds

@@ -55,7 +55,9 @@ def sample(settings: Settings, patterns: Reals | None, report: Callable[[Values]
     """Return all that the page shows after a run on random patterns or on the user's `patterns` (m, n)."""
     s, target = settings, settings.target
     if patterns is None:
-        problem = ss.Perceptron.random(n=s.n, alpha=s.alpha, target=target, patterns=s.patterns, rng=s.seed)
+        problem = (ss.Perceptron.planted if s.ensemble == "planted" else ss.Perceptron.random)(
+            n=s.n, alpha=s.alpha, target=target, patterns=s.patterns, rng=s.seed
+        )
     else:
         problem = ss.Perceptron(patterns, target=target)
     progress = Progress(problem, report)
@@ -71,8 +73,11 @@ def sample(settings: Settings, patterns: Reals | None, report: Callable[[Values]
         }
         report({"fraction": 1.0, "words": "comparing with theory", **data})
         prediction = None
-        with suppress(ValueError):  # past capacity; and annealing may end in another target
-            prediction = ss.predict(samples.target, problem.alpha)
+        if (
+            s.ensemble == "random" or samples.target == target
+        ):  # annealing may end in another measure than the posterior
+            with suppress(ValueError):  # past capacity
+                prediction = ss.predict(samples.target, problem.alpha, s.ensemble)
         judged = ss.diagnose(samples, prediction if patterns is None else None)
     if isinstance(samples.info, LocalizationInfo):
         data["seen"] = overlap_path(samples.info.t, samples.info.overlap)
@@ -102,7 +107,7 @@ class Progress:
         times, overlaps = path.t, path.overlap
         t, q = (np.nanmean(row[-1]) if np.isfinite(row[-1]).any() else np.nan for row in (times, overlaps))
         prior = self.problem.target.prior
-        end = 20.0 if prior.name == "binary" else 1e4
+        end = 20.0 if prior.discrete else 1e4
         stabilities = self.problem.stabilities(prior.decode(path.means()))
         self.report(
             {
@@ -144,12 +149,14 @@ def histogram(values: Reals, edges: Reals) -> dict[str, Reals]:
 
 def stability_bars(stabilities: Reals, problem: Perceptron) -> dict[str, Reals]:
     values = stabilities[np.isfinite(stabilities)]
-    return histogram(values, bins(values, problem.target.margin, spacing(values, problem.n)))
+    return histogram(
+        values, bins(values, problem.target.margin, spacing(values, problem.n) or spacing(values, 4 * problem.n))
+    )
 
 
 def overlap_bars(values: Reals, n: int) -> dict[str, Reals]:
-    """Return the histogram of overlaps of pairs, with edges half way between the values 1 - 2j/n of ±1 weights."""
-    return histogram(values, bins(values, 1.0, 2 / n) if len(values) else values)
+    """Return the histogram of overlaps of pairs, with edges half way between the values (1 - 2j/n for ±1 weights)."""
+    return histogram(values, bins(values, 1.0, spacing(values, n * n) or 1 / n) if len(values) else values)
 
 
 def overlap_path(t: Reals, overlap: Reals) -> dict[str, Reals]:
@@ -191,5 +198,5 @@ def _files(
         (folder / "report.json").write_text(json.dumps(plain(report), indent=2), encoding="utf-8")
         for kind in ("svg", "png"):
             figure.savefig(folder / f"picture.{kind}", dpi=160)
-        (folder / "code.py").write_text(program(settings, own), encoding="utf-8", newline="\n")
+        (folder / "code.py").write_text(program(settings, own, prediction is not None), encoding="utf-8", newline="\n")
         return {file: (folder / file).read_bytes() for file in FILES}

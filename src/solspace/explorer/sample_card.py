@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from solspace.explorer.page import Page
 
 _CONTROLS = {"sampler": Select, "n": Field, "samples": Field, "sweeps": Field, "patterns": Select, "seed": Field}
-_INSTANCE = {"n", "alpha", "patterns", "seed"}  # settings that do not matter for patterns of the user
+_INSTANCE = {"ensemble", "n", "alpha", "patterns", "seed"}  # settings that do not matter for patterns of the user
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,8 @@ class FinishedRun:
             words.append("random patterns" if self.patterns is None else "your own patterns")
         for name in (f.name for f in fields(Settings) if f.name not in ignored):
             if (drawn := getattr(self.settings, name)) != getattr(settings, name):
-                symbol = "weights" if name == "prior" else NUMBERS[name].symbol if name in NUMBERS else name
+                words_of = {"prior": "weights", "ensemble": "labels"}
+                symbol = NUMBERS[name].symbol if name in NUMBERS else words_of.get(name, name)
                 words.append(f"{symbol} = {drawn}")
         return f"This run was drawn with {', '.join(words)}, unlike what the controls show now." if words else ""
 

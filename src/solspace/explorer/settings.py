@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -17,6 +17,8 @@ from solspace.measure.potentials import REGISTRY, as_potential
 from solspace.problem import constraints
 from solspace.samplers import registry
 from solspace.system.checks import number, one_of, whole
+from solspace.theory import planted
+from solspace.theory.prediction import ENSEMBLES
 
 
 class Number(NamedTuple):
@@ -49,7 +51,14 @@ BEGINNINGS = {"wall": "wall(-1, 2)"}  # initial parameters of potentials that ha
 MAX_ENTRIES = 10**8  # largest number of pattern entries (N times M) of a run
 MAX_STABILITIES = 5 * 10**6  # largest number of stabilities (samples times M) of a run
 CHOICES = {
-    "prior": Choice("weights", {"binary (±1)": "binary", "spherical": "spherical"}),
+    "ensemble": Choice("labels", dict(zip(("random", "of a planted teacher"), ENSEMBLES))),
+    "prior": Choice(
+        "weights",
+        {
+            **{"binary (±1)": "binary", "ternary (−1, 0, 1)": "ternary", "levels (−3, −1, 1, 3)": "levels(-3,-1,1,3)"},
+            **{"spherical": "spherical", "Gaussian, variance 1": "gaussian(1)"},
+        },
+    ),
     # `tau_wall`, a stage of τ-annealing, has no initial parameters
     "potential": Choice("potential U(s)", {name: name for name in REGISTRY if name != "tau_wall"}),
     "sampler": Choice("sampler", {s.title: name for name, s in registry.SAMPLERS.items() if s.any_patterns and s.fair}),
@@ -60,9 +69,10 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Settings:
+    ensemble: str = "random"
     prior: str = "binary"
     potential: str = "log"
-    temperature: float = 0.5
+    temperature: float = 0.5  # of likelihoods 1
     margin: float = 0.0
     alpha: float = 0.3
     time: float = 1.0
@@ -79,12 +89,18 @@ class Settings:
         return Target(self.prior, self.potential, self.temperature, self.margin)
 
     @property
+    def theory(self) -> tuple[str, str]:
+        """The target as JSON, and the ensemble: what functions of `curves` take."""
+        return self.target.to_json(), self.ensemble
+
+    @property
     def annealed(self) -> bool:
         return "n_sweeps" in registry.find(self.sampler).options
 
     def query(self) -> str:
-        """Return the query of the URL: the fields that differ from the defaults."""
-        changed = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+        """Return the query of the URL: the fields that differ from the defaults, T from what is usual for the potential."""
+        usual = {f.name: f.default for f in fields(self)} | {"temperature": usual_temperature(self.potential)}
+        changed = {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
         return urlencode(changed, safe="(),")
 
     @classmethod
@@ -96,7 +112,20 @@ class Settings:
                 values[name] = parse(name, query[name])
             except ValueError as error:
                 refused.append(str(error))
+        values.setdefault("temperature", usual_temperature(values.get("potential", cls.potential)))
         return cls(**values), refused
+
+    def replace(self, name: str, value: Any) -> Settings:
+        """Return the settings with one changed; a temperature that is usual for the potential follows it."""
+        changes = {name: value}
+        if name == "potential" and self.temperature == usual_temperature(self.potential):
+            changes["temperature"] = usual_temperature(value)
+        return replace(self, **changes)
+
+
+def usual_temperature(potential: str) -> float:
+    """Return the temperature of a target with this potential unless another is chosen: 1 for likelihoods, else 0.5."""
+    return as_potential(potential).usual_temperature
 
 
 def parse(name: str, text: str) -> Any:
@@ -127,6 +156,11 @@ def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
         )
     if settings.samples * m > MAX_STABILITIES:
         return f"{settings.samples} samples of {m} constraints are too many for a page: at most {MAX_STABILITIES // m}."
+    if settings.ensemble == "planted" and shape is None:
+        try:
+            planted.check(settings.target)
+        except ValueError as error:
+            return str(error)
     lacking = registry.find(settings.sampler).lacks(n, settings.target)
     return f"{lacking} Choose ASL." if lacking else ""
 
@@ -150,8 +184,8 @@ def with_parameters(potential: str, texts: list[str]) -> str:
     return parse("potential", f"{known.name}({', '.join(words)})")
 
 
-def program(settings: Settings, own_patterns: bool = False) -> str:
-    """Return a Python program that repeats a run and saves its samples.
+def program(settings: Settings, own_patterns: bool = False, predicted: bool = True) -> str:
+    """Return a Python program that repeats a run and saves its samples, which it compares with theory if they are `predicted`.
 
     >>> print(program(Settings()))
     import solspace as ss
@@ -164,12 +198,15 @@ def program(settings: Settings, own_patterns: bool = False) -> str:
     <BLANKLINE>
     """
     s = settings
-    imports, reference = "import solspace as ss", ", ss.predict(samples.target, problem.alpha)"
+    imports, reference = "import solspace as ss", ", ss.predict(samples.target, problem.alpha"
     measure = f"prior={s.prior!r}, potential={s.potential!r}, temperature={s.temperature!r}, margin={s.margin!r}"
     instance = f"n={s.n}, alpha={s.alpha!r}, target=target, patterns={s.patterns!r}, rng={s.seed}"
-    problem = f"problem = ss.Perceptron.random({instance})"
+    problem = f"problem = ss.Perceptron.{s.ensemble}({instance})"
+    if s.ensemble != "random":
+        reference += f", {s.ensemble!r}"
+    reference += ")"
     if own_patterns:
-        imports, reference = f"import numpy as np\n{imports}", ""
+        imports, predicted = f"import numpy as np\n{imports}", False
         read = 'patterns = np.load("patterns.npy", allow_pickle=False)  # your own file'
         problem = f"{read}\nproblem = ss.Perceptron(patterns, target=target)"
     draw = f"localize(problem, n_samples={s.samples}, rng={s.seed + 1})"
@@ -181,6 +218,6 @@ def program(settings: Settings, own_patterns: bool = False) -> str:
 target = ss.Target({measure})
 {problem}
 samples = ss.{draw}
-print(ss.diagnose(samples{reference}))
+print(ss.diagnose(samples{reference if predicted else ""}))
 samples.save("samples.npz")
 """
