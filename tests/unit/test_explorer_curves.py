@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.explorer.curves import FACTS, SHOWN, columns, curves, loads, nearby, numbers, path, thresholds, verdict
+from solspace.explorer.charts import Charts
+from solspace.explorer.curves import (
+    FACTS,
+    SHOWN,
+    Diagram,
+    columns,
+    curves,
+    loads,
+    nearby,
+    numbers,
+    path,
+    thresholds,
+    verdict,
+)
 from solspace.explorer.runs import overlap_bars, sample, stability_bars
 from solspace.explorer.settings import Settings, program
 
@@ -80,6 +93,20 @@ def test_a_posterior_has_its_own_thresholds_and_numbers():
     assert "computing" not in numbers(None, {}, "planted")
     with pytest.raises(ValueError, match="needs a likelihood"):
         curves(ss.Target().to_json(), 0.3, 1.0, "planted")
+
+
+def test_charts_reach_to_the_norm():
+    charts, target = Charts(), ss.Target("levels(-3,-1,1,3)", "probit(0.5)").to_json()
+    for ensemble in ("random", "planted"):
+        drawn = curves(target, 1.0, 0.3, ensemble)
+        charts.show_curves(drawn)
+        assert charts.figures["path"].y_range.end > drawn["norm"] > 4
+        assert charts.figures["overlaps"].x_range.end > drawn["overlap"] > 1
+    charts.show_diagram(
+        Diagram(found := thresholds(STEP.to_json(), "planted"), (0.0, 1.8), columns(STEP.to_json(), (1.0,), "planted"))
+    )
+    assert charts.frontier.location == found["localization"]
+    assert not charts.unstable.visible
 
 
 @pytest.mark.parametrize(("target", "alpha", "time"), CASES)

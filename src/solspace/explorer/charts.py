@@ -253,7 +253,7 @@ class Charts:
     def _fit_overlaps(self) -> None:
         """Zoom to the overlaps of a run and r; show all of [0, 1] without a run."""
         plot, bars, typical = self.figures["overlaps"], self.data["pairs"].data, self.data["typical"].data["q"]
-        low, high, top = 0.0, max(1.0, *(1.1 * q for q in typical)), 1.0
+        low, high, top = 0.0, max([1.0, *(1.1 * q for q in typical)]), 1.0
         if len(bars["top"]):
             ends = [*bars["left"], *bars["right"], *typical]
             room = 0.1 * (max(ends) - min(ends))

@@ -35,7 +35,7 @@ THRESHOLDS = {
     "capacity": "α capacity",
 }
 PLANTED_THRESHOLDS = {
-    "localization": "α where ASL stops",
+    "localization": "α where ASL first fails",
     "information": "α information-theoretic",
     "spinodal": "α where AMP succeeds",
 }
@@ -66,7 +66,11 @@ def _still(target: str, alpha: float, ensemble: str) -> Values:
     """Return all that does not depend on t."""
     p = _prediction(target, alpha, ensemble)
     jumps = _jumps(p)
-    q, f = _localization(p, overlaps(p.least_overlap, [q for jump in jumps for q in jump[1:]], p.norm))
+    start = float(p.overlap_at(0.0))
+    more = [q for jump in jumps for q in jump[1:]]
+    if start > p.least_overlap:  # the path of a planted problem starts inside
+        more += list(start + (p.norm - start) * np.logspace(-6, -1, 16))
+    q, f = _localization(p, overlaps(p.least_overlap, more, p.norm))
     low, high = p.stability_range
     s = np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, high - 1e-9, 300), [high + 1e-9, high + 0.4]])
     return {
@@ -78,7 +82,7 @@ def _still(target: str, alpha: float, ensemble: str) -> Values:
         "f": f,
         "rising": np.gradient(f, q) > 0,
         "phi_0": np.asarray(p.free_entropy_at(q, 0.0), dtype=float),
-        **path(q, f, float(p.overlap_at(0.0)), jumps, p.norm),
+        **path(q, f, start, jumps, p.norm),
         "s": s,
         "p": np.asarray(p.stability_density(s), dtype=float),
     }

@@ -51,7 +51,7 @@ BEGINNINGS = {"wall": "wall(-1, 2)"}  # initial parameters of potentials that ha
 MAX_ENTRIES = 10**8  # largest number of pattern entries (N times M) of a run
 MAX_STABILITIES = 5 * 10**6  # largest number of stabilities (samples times M) of a run
 CHOICES = {
-    "ensemble": Choice("labels", dict(zip(("random", "of a planted teacher"), ENSEMBLES))),
+    "ensemble": Choice("labels", dict(zip(("random", "planted teacher"), ENSEMBLES))),
     "prior": Choice(
         "weights",
         {
