@@ -89,5 +89,6 @@ def toured():
 def test_the_tour_on_the_explorers_page_sees_what_it_says(query, sentence):
     settings, refused = Settings.from_query(dict(parse_qsl(query)))
     assert not refused
-    facts = curves(settings.target.to_json(), settings.alpha, settings.time)
+    target, ensemble = settings.theory
+    facts = curves(target, settings.alpha, settings.time, ensemble)
     assert verdict(facts).sentence == sentence
