@@ -55,8 +55,11 @@ CHOICES = {
     "prior": Choice(
         "weights",
         {
-            **{"binary (±1)": "binary", "ternary (−1, 0, 1)": "ternary", "levels (−3, −1, 1, 3)": "levels(-3,-1,1,3)"},
-            **{"spherical": "spherical", "Gaussian, variance 1": "gaussian(1)"},
+            "binary (±1)": "binary",
+            "spherical": "spherical",
+            "ternary (0, ±1)": "ternary",
+            "levels (±1, ±3)": "levels(-3,-1,1,3)",
+            "Gaussian (var. 1)": "gaussian(1)",
         },
     ),
     # `tau_wall`, a stage of τ-annealing, has no initial parameters
