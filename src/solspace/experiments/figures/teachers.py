@@ -6,7 +6,7 @@ import numpy as np
 
 from solspace.experiments import planted
 from solspace.experiments.figures import LOCALIZE, Content, Picture, at_temperature, drawn_by, register
-from solspace.experiments.figures.random_patterns import LOG, denser, t_alpha
+from solspace.experiments.figures.random_patterns import LOG, denser, steps, t_alpha
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import theory_task, thresholds_of, windows_at
@@ -62,14 +62,19 @@ def ternary_t_alpha(size: str, temperature: float = 0.5, margin: float = 0.0) ->
 @register("levels-success", "ours", "success of ASL and τ-annealing against the load, ternary and ±1 weights")
 def levels_success(size: str) -> Content:
     """The log potential at T = 0.5, with the thresholds of both priors."""
-    n, instances, step = {"quick": ([501], 12, 0.1), "paper": ([1001, 10001], 50, 0.05)}[size]
-    last = {LOG: 0.8, TERNARY: 1.1}
+    n, instances = {"quick": ([501], 12), "paper": ([1001, 10001], 50)}[size]
+    loads = {
+        LOG: (0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75),
+        TERNARY: (0.5, 0.6, 0.65, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1),
+    }
+    if size == "paper":
+        loads = {LOG: steps(0.4, 0.8, 0.025), TERNARY: steps(0.5, 1.15, 0.025)}
+    samplers = [LOCALIZE, {"name": "tau", "n_sweeps": "n"}]
     specs = [
-        Spec(name="levels-success", target=target, n=n, instances=instances,
-             alpha={"start": 0.3, "stop": stop, "step": step}, sampler=[LOCALIZE, {"name": "tau", "n_sweeps": "n"}])
-        for target, stop in last.items()
-    ]  # fmt: skip
-    return Content(_levels_success, specs, [task for target in last for task in thresholds_of(target)])
+        Spec(name="levels-success", target=target, n=n, instances=instances, alpha=alpha, sampler=samplers)
+        for target, alpha in loads.items()
+    ]
+    return Content(_levels_success, specs, [task for target in loads for task in thresholds_of(target)])
 
 
 LEVELS = {"binary": "±1 weights", "ternary": "ternary weights"}
