@@ -72,28 +72,26 @@ def instance(task: Task) -> Found:
 
 
 def calibration(task: Task) -> Found:
-    """Return the ranks of teachers of one sampler as numbers in [0, 1], on patterns with a few strong common directions.
+    """Return the teachers' ranks, in [0, 1], among samples on patterns with a few strong common directions.
 
-    The sampler `by` is a denoiser of localization, or "chains" at a temperature of their own.
+    They are sampled `by` localization with a denoiser, or by "chains" at a temperature of their own.
     """
     from solspace.diagnostics.calibrate import bins_of, calibrate
     from solspace.samplers.annealing.anneal import anneal
 
     values, target = task.values, Target.from_dict(task.values["target"])
     n, m, common = values["n"], round(values["alpha"] * values["n"]), values["common"]
-    random = generator(task.seed_from("seed", "n", "alpha", "common"))
+    seed = task.seed_from("seed", "n", "alpha", "common")  # the same patterns and teachers for all samplers
+    random = generator(seed)
     X = random.standard_normal((m, n)) + 2 * random.standard_normal((m, common)) @ random.standard_normal((common, n))
-    heated = target.replace(temperature=values["temperature"])
 
-    def chains(problem: Perceptron, n_samples: int, seed: np.random.SeedSequence) -> Samples:
-        return anneal(
-            problem.with_target(heated), n_samples, rng=seed, progress=False, n_sweeps=values["n_sweeps"], n_threads=1
-        )
+    def chains(problem: Perceptron, n_samples: int, own: np.random.SeedSequence) -> Samples:
+        heated = problem.with_target(target.replace(temperature=values["temperature"]))
+        return anneal(heated, n_samples, rng=own, progress=False, n_sweeps=values["n_sweeps"], n_threads=1)
 
     sampler = chains if values["by"] == "chains" else values["by"]
     counts = values["n_problems"], values["n_samples"]
-    # the same teachers for all samplers
-    found = calibrate(X, target, sampler, *counts, rng=task.seed_from("seed", "n", "alpha", "common"), progress=False)
+    found = calibrate(X, target, sampler, *counts, rng=seed, progress=False)
     numbers = {"fair": found.fair, "within": found.within, "verdict": found.verdict, "bins": bins_of(*counts)}
     numbers |= {"overlap_difference": found.overlap.value, "overlap_error": found.overlap.error}
     if found.energy is not None:

@@ -78,8 +78,8 @@ def levels_success(size: str) -> Content:
 
 
 LEVELS = {"binary": "±1 weights", "ternary": "ternary weights"}
-SAMPLERS = {"asl": "ASL", "tau": "τ-annealing"}
 MARKED = {"asl": r"$\alpha_\mathrm{ASL}$ =", "zero_entropy": "entropy 0 at", "capacity": "capacity"}
+SAMPLERS = {"asl": "ASL", "tau": "τ-annealing"}
 
 
 def _levels_success(results: Results) -> Picture:
@@ -91,26 +91,24 @@ def _levels_success(results: Results) -> Picture:
     drawing, axes = style.panels(2, width=4.6, sharey=True)
     for ax, (prior, title) in zip(axes, LEVELS.items()):
         sweeps.success(selected(table, {"prior": prior}), ax, "label", "{}")
+        ax.set_title(title)
+    sweeps.legend_above(drawing, axes, r"$U = -\log s$, T = 0.5, κ = 0")
+    for ax, prior in zip(axes, LEVELS):
         (limits,) = (row.values for row in results.rows(kind="thresholds") if row.task["target"]["prior"] == prior)
         for (name, words), colour in zip(MARKED.items(), (style.RED, style.GREY, "0.1")):
             sweeps.threshold(ax, limits[name], words, colour)
-        ax.legend(loc="lower left", fontsize=7.5, frameon=True, framealpha=1, edgecolor="none")
-        ax.set_title(title)
+        ax.legend(handles=ax.lines[-len(MARKED) :], loc="lower left", fontsize=8)
     note = f"{instances(table)} instances a point, one sample each, ±1 patterns, τ-annealing in N sweeps; {WILSON}"
-    return Picture(drawing, table, r"$U = -\log s$, T = 0.5, κ = 0; lines: theory", note)
+    return Picture(drawing, table, note=note)
 
 
 @register("calibration-ranks", "ours", "ranks of teachers among samples of fair and unfair samplers")
 def calibration_ranks(size: str) -> Content:
     """Denoisers on patterns with three strong common directions, and chains at the right temperature and 10% above."""
     n, teachers, chained = {"quick": (60, 60, 400), "paper": (200, 400, 2000)}[size]
-    rows: list[Values] = [
-        {"by": "ep", "temperature": 1.0, "n_problems": teachers},
-        {"by": "amp", "temperature": 1.0, "n_problems": teachers},
-        {"by": "chains", "temperature": 1.0, "n_problems": chained},
-        {"by": "chains", "temperature": 1.1, "n_problems": chained},
-    ]
-    common: Values = {"n": n, "alpha": 2.0, "common": 3, "n_samples": 8, "n_sweeps": 300, "seed": 0}
+    rows: list[Values] = [{"by": name, "n_problems": teachers} for name in ("ep", "amp")]
+    rows += [{"by": "chains", "temperature": heat, "n_problems": chained, "n_sweeps": 500} for heat in (1.0, 1.1)]
+    common: Values = {"n": n, "alpha": 2.0, "common": 3, "n_samples": 8, "seed": 0}
     return Content(_calibration_ranks, theory=[theory_task("calibration", LOGISTIC, **common, **row) for row in rows])
 
 
