@@ -30,6 +30,10 @@ def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
         names = ("overlap", "message_passing_overlap", "gibbs_error", "posterior_mean_error")
         alphas = np.array(values["alphas"])
         return {}, {"alpha": alphas, **dict.fromkeys(names, 0.3 * alphas)}
+    if values["kind"] == "calibration":
+        names = ("overlap", "projection", "energy")
+        numbers = {"fair": None, "verdict": "", "bins": 9, "p_values": dict.fromkeys(names, 0.1)}
+        return numbers, {name: rng.random(values["n_problems"]) for name in names}
     if values["kind"] == "thresholds" and "ensemble" in values:
         return {"information": 1.2, "spinodal": 1.5, "localization": 0.0}, {}
     if values["kind"] == "windows":

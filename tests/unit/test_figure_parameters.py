@@ -25,6 +25,8 @@ FIXED = {
     "symmetric-threshold",
     "planted",
     "planted-t-alpha",
+    "levels-success",
+    "calibration-ranks",
     "counts",
     "counting-reach",
     "sphere-wall",

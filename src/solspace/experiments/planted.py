@@ -1,4 +1,4 @@
-"""Tasks of planted problems: theory along the loads, and message passing and localization on an instance."""
+"""Tasks of planted problems: theory along the loads, message passing and localization on an instance, calibration of samplers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from solspace.experiments.tasks import Found, Task, theory_task
 from solspace.measure import Target
+from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
+from solspace.samples import Samples
 
 OVERLAPS = ("overlap", "message_passing_overlap", "gibbs_error", "posterior_mean_error")
 SEED = ("seed", "n", "alpha", "target", "instance")
@@ -67,6 +69,34 @@ def instance(task: Task) -> Found:
                 "sample_error": float(np.mean([_angle(weights, teacher) for weights in drawn])),
             }
     return numbers, {}
+
+
+def calibration(task: Task) -> Found:
+    """Return the teachers' ranks, in [0, 1], among samples on patterns with a few strong common directions.
+
+    They are sampled `by` localization with a denoiser, or by "chains" at a temperature of their own.
+    """
+    from solspace.diagnostics.calibrate import bins_of, calibrate
+    from solspace.samplers.annealing.anneal import anneal
+
+    values, target = task.values, Target.from_dict(task.values["target"])
+    n, m, common = values["n"], round(values["alpha"] * values["n"]), values["common"]
+    seed = task.seed_from("seed", "n", "alpha", "common")  # the same patterns and teachers for all samplers
+    random = generator(seed)
+    X = random.standard_normal((m, n)) + 2 * random.standard_normal((m, common)) @ random.standard_normal((common, n))
+
+    def chains(problem: Perceptron, n_samples: int, own: np.random.SeedSequence) -> Samples:
+        heated = problem.with_target(target.replace(temperature=values["temperature"]))
+        return anneal(heated, n_samples, rng=own, progress=False, n_sweeps=values["n_sweeps"], n_threads=1)
+
+    sampler = chains if values["by"] == "chains" else values["by"]
+    counts = values["n_problems"], values["n_samples"]
+    found = calibrate(X, target, sampler, *counts, rng=seed, progress=False)
+    numbers = {"fair": found.fair, "within": found.within, "verdict": found.verdict, "bins": bins_of(*counts)}
+    numbers |= {"overlap_difference": found.overlap.value, "overlap_error": found.overlap.error}
+    if found.energy is not None:
+        numbers |= {"energy_difference": found.energy.value, "energy_error": found.energy.error}
+    return {**numbers, "p_values": found.p_values}, found.positions()
 
 
 def _angle(one: np.ndarray, other: np.ndarray) -> float:

@@ -54,6 +54,7 @@ KINDS = {  # kind of task: (module and name of its function, version, which is r
     "edge": ("tasks:edge", 1),
     "teacher": ("planted:instance", 1),
     "teacher-theory": ("planted:theory", 1),
+    "calibration": ("planted:calibration", 1),
     "count": ("figures.counts:counted", 1),
     "franz-parisi": ("geometry:curve", 1),
     "overlap-gap": ("geometry:gap_load", 1),

@@ -1,17 +1,21 @@
-"""Figures of planted problems, and of ternary weights."""
+"""Figures of planted problems, of ternary weights, and of calibration by teachers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from solspace.experiments import planted
-from solspace.experiments.figures import Content, at_temperature, drawn_by, register
-from solspace.experiments.figures.random_patterns import denser, t_alpha
-from solspace.experiments.tasks import thresholds_of, windows_at
+from solspace.experiments.figures import LOCALIZE, Content, Picture, at_temperature, drawn_by, register
+from solspace.experiments.figures.random_patterns import LOG, denser, steps, t_alpha
+from solspace.experiments.results import Results
+from solspace.experiments.spec import Spec
+from solspace.experiments.tasks import theory_task, thresholds_of, windows_at
 from solspace.measure import Target
+from solspace.system.plain import Values
 
 STEP, PROBIT = Target("binary", "uniform"), Target("binary", "probit(0.5)")
 NOISELESS = 0.1  # noise of a probit teacher whose diagram has a cusp
+LOGISTIC = Target("binary", "logistic(1)")
 TERNARY = Target("ternary", "log", temperature=0.5)
 
 
@@ -53,3 +57,82 @@ def ternary_t_alpha(size: str, temperature: float = 0.5, margin: float = 0.0) ->
     alphas = denser(0.85, 0.940795 + 1e-6, 1.06 - 0.940795, {"quick": 16, "paper": 80}[size])
     heading = rf"ternary, $U = -\log s$, {at_temperature(temperature, margin)}"
     return t_alpha(TERNARY.replace(temperature=temperature, margin=margin), TERNARY, alphas, 4.5, heading)
+
+
+@register("levels-success", "ours", "success of ASL and τ-annealing against the load, ternary and ±1 weights")
+def levels_success(size: str) -> Content:
+    """The log potential at T = 0.5, with the thresholds of both priors."""
+    n, instances = {"quick": ([501], 12), "paper": ([1001, 10001], 50)}[size]
+    loads = {
+        LOG: (0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75),
+        TERNARY: (0.5, 0.6, 0.65, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1),
+    }
+    if size == "paper":
+        loads = {LOG: steps(0.4, 0.8, 0.025), TERNARY: steps(0.5, 1.15, 0.025)}
+    samplers = [LOCALIZE, {"name": "tau", "n_sweeps": "n"}]
+    specs = [
+        Spec(name="levels-success", target=target, n=n, instances=instances, alpha=alpha, sampler=samplers)
+        for target, alpha in loads.items()
+    ]
+    return Content(_levels_success, specs, [task for target in loads for task in thresholds_of(target)])
+
+
+LEVELS = {"binary": "±1 weights", "ternary": "ternary weights"}
+MARKED = {"asl": r"$\alpha_\mathrm{ASL}$ =", "zero_entropy": "entropy 0 at", "capacity": "capacity"}
+SAMPLERS = {"asl": "ASL", "tau": "τ-annealing"}
+
+
+def _levels_success(results: Results) -> Picture:
+    from solspace.experiments.figures.pictures import WILSON, instances, selected
+    from solspace.plots import style, sweeps
+
+    table = results.mean("solved_fraction", ["prior", "sampler", "n", "alpha"])
+    table = [{**point, "label": f"{SAMPLERS[point['sampler']]}, N = {point['n']}"} for point in table]
+    drawing, axes = style.panels(2, width=4.6, sharey=True)
+    for ax, (prior, title) in zip(axes, LEVELS.items()):
+        sweeps.success(selected(table, {"prior": prior}), ax, "label", "{}")
+        ax.set_title(title)
+    sweeps.legend_above(drawing, axes, r"$U = -\log s$, T = 0.5, κ = 0")
+    for ax, prior in zip(axes, LEVELS):
+        (limits,) = (row.values for row in results.rows(kind="thresholds") if row.task["target"]["prior"] == prior)
+        for (name, words), colour in zip(MARKED.items(), (style.RED, style.GREY, "0.1")):
+            sweeps.threshold(ax, limits[name], words, colour)
+        ax.legend(handles=ax.lines[-len(MARKED) :], loc="lower left", fontsize=8)
+    note = f"{instances(table)} instances a point, one sample each, ±1 patterns, τ-annealing in N sweeps; {WILSON}"
+    return Picture(drawing, table, note=note)
+
+
+@register("calibration-ranks", "ours", "ranks of teachers among samples of fair and unfair samplers")
+def calibration_ranks(size: str) -> Content:
+    """Denoisers on patterns with three strong common directions, and chains at the right temperature and 10% above."""
+    n, teachers, chained = {"quick": (60, 60, 400), "paper": (200, 400, 2000)}[size]
+    rows: list[Values] = [{"by": name, "n_problems": teachers} for name in ("ep", "amp")]
+    rows += [{"by": "chains", "temperature": heat, "n_problems": chained, "n_sweeps": 500} for heat in (1.0, 1.1)]
+    common: Values = {"n": n, "alpha": 2.0, "common": 3, "n_samples": 8, "seed": 0}
+    return Content(_calibration_ranks, theory=[theory_task("calibration", LOGISTIC, **common, **row) for row in rows])
+
+
+def _calibration_ranks(results: Results) -> Picture:
+    from solspace.plots import style
+    from solspace.plots.samples import rank_histograms
+
+    rows = list(results.rows(arrays=True, kind="calibration"))
+    drawing, axes = style.panels(3, width=3.4, height=2.3, rows=len(rows), squeeze=False)
+    table: list[Values] = []
+    for panels, row in zip(axes, rows):
+        task, found = row.task, row.values
+        name = RANKED[task["by"]] + (f" at T = {task['temperature']:g}" if task["by"] == "chains" else "")
+        rank_histograms(row.arrays, found["p_values"], found["bins"], panels)
+        verdict = {True: "fair", False: "biased", None: "cannot tell"}[found["fair"]]
+        panels[0].set_ylabel(f"{name}: {verdict}\n{task['n_problems']} teachers")
+        for quantity, positions in row.arrays.items():
+            for k, count in enumerate(np.histogram(positions, found["bins"], (0, 1))[0]):
+                own = {"sampler": name, "verdict": verdict, "quantity": quantity, "p": found["p_values"][quantity]}
+                table.append({**own, "bin": k, "bins": found["bins"], "count": int(count)})
+    for panels in axes[1:]:
+        panels[0].get_legend().remove()
+    note = f"N = {task['n']}, α = {task['alpha']:g}, Gaussian patterns with {task['common']} strong common directions, "
+    return Picture(drawing, table, f"teachers of ±1 weights, {LOGISTIC.potential}", note + "8 samples a teacher")
+
+
+RANKED = {"ep": "EP", "amp": "AMP", "chains": "chains"}
