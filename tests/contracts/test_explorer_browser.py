@@ -391,6 +391,7 @@ def _children(server):
     return {child for child in listed.split() if os.path.exists(f"/proc/{child}")}
 
 
+@pytest.mark.exhaustive  # a minute and a half
 def test_a_visit(visit, server, tmp_path, monkeypatch):
     running = stop_and_close(visit, server)
     type_and_come_again(visit)

@@ -59,7 +59,7 @@ def test_other_methods_never_claim_what_is_not_there(method, least):
     assert least * there <= found <= there
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "descent"])  # which takes real weights
 @pytest.mark.parametrize(
     "target",
     [

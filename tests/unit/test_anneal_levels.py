@@ -188,5 +188,3 @@ def test_sweeps_take_levels_and_likelihoods(tmp_path):
     assert [row.status for row in rows] == ["done", "done"]
     with pytest.raises(ValueError, match="n <= 12"):
         ss.Spec(n=15, alpha=0.4, target=targets, sampler="exact")
-    with pytest.raises(ValueError, match="takes no spherical"):
-        ss.Spec(n=15, alpha=0.4, target=ss.Target("spherical"), sampler="tempering")
