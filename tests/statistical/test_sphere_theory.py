@@ -23,7 +23,7 @@ def spherical(margin):
         (-1.5, 8.0, 301, 16),
         pytest.param(-1.5, 8.0, 1001, 32, marks=LARGE),
         pytest.param(-2.1, 20.0, 1001, 16, marks=LARGE),
-        pytest.param(-2.1, 74.0, 1001, 16, marks=LARGE),  # .9 of the dAT line
+        pytest.param(-2.1, 74.0, 1001, 8, marks=LARGE),  # .9 of the dAT line
     ],
 )
 def test_localized_samples_agree_with_theory(margin, alpha, n, k):
